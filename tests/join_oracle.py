@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.bounds import (
     AsOf,
     Bound,
@@ -25,7 +24,7 @@ from muntin.model.joins import OTHER, SIDES, JoinSpec
 from muntin.model.policies import Every
 from muntin.model.spec import DUPLICATES
 from muntin.testing.oracle.placing import bounds
-from muntin.testing.oracle.stepping import REASONS
+from muntin.testing.oracle.stepping import REASONS, judge_time
 from muntin.testing.oracle.window import OracleMessage
 
 
@@ -277,23 +276,14 @@ class JoinOracle:
                 return "null_time"
         if None in [message[column] for column in self._spec.list_required_keys(side)]:
             return "null_key"
-        if side_spec.time is not None:
-            if (
-                side_spec.max_ahead is not None
-                and message[side_spec.time] > wall + side_spec.max_ahead
-            ):
-                return "future"
-            return "malformed" if abs(message[side_spec.time]) >= MAX_TIME_DISTANCE else None
-        return None
+        return None if side_spec.time is None else judge_time(side_spec, time, wall)
 
     def _is_timely(self, side: SideName, message: OracleMessage, wall: int) -> bool:
         """Return whether a message without a key may move the watermark."""
         side_spec = self._spec.side(side)
         if side_spec.time is None:
             return False
-        time = message[side_spec.time]
-        is_too_far_ahead = side_spec.max_ahead is not None and time > wall + side_spec.max_ahead
-        return not is_too_far_ahead and abs(time) < MAX_TIME_DISTANCE
+        return judge_time(side_spec, message[side_spec.time], wall) is None
 
     def _edge(self, side: SideName, watermark: int) -> int:
         """Return the lowest position that isn't late: the start of the first open windows."""

@@ -188,20 +188,23 @@ def frame(
     for message in messages:
         time = message[side.time] if side.time else 0
         is_text = isinstance(time, str)
-        has_limit = side.max_ahead is not None and isinstance(time, int) and side.time is not None
+        has_time = isinstance(time, int) and side.time is not None
         rows.append(
             {
                 **message,
                 **({side.time: None} if side.time and is_text else {}),
                 columns.TIME: None if is_text else time,
                 columns.MALFORMED: is_text,
-                columns.FUTURE: bool(has_limit and time > wall + (side.max_ahead or 0)),
+                **{
+                    columns.LIMIT_FLAGS[limit.reason]: has_time and limit.excludes(time, wall)
+                    for limit in side.limits
+                },
             }
         )
     polars_types = {
         **schema(side, types),
         columns.MALFORMED: pl.Boolean(),
-        columns.FUTURE: pl.Boolean(),
+        **{columns.LIMIT_FLAGS[limit.reason]: pl.Boolean() for limit in side.limits},
     }
     return pl.DataFrame(rows, schema=polars_types)
 

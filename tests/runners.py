@@ -362,16 +362,16 @@ def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
     def make_row(message: dict[str, Any]) -> dict[str, Any]:
         time = message[spec.time] if spec.time else 0
         has_time = isinstance(time, int)
-        ahead = has_time and spec.max_ahead is not None and time > step.wall + spec.max_ahead
-        flags: dict[str, Any] = {
-            columns.MALFORMED: isinstance(time, str),
-            columns.FUTURE: ahead,
-        }
+        flags: dict[str, Any] = {columns.MALFORMED: isinstance(time, str)}
+        for limit in spec.limits:
+            excluded = has_time and limit.excludes(time, step.wall)
+            flags[columns.LIMIT_FLAGS[limit.reason]] = excluded
         time_column = {spec.time: None if time is None else str(time)} if spec.time else {}
         flags |= {columns.PARTITION: message["partition"]} if step.backlog else {}
         return {**message, **time_column, columns.TIME: time if has_time else None, **flags}
 
-    flags: dict[str, Any] = {columns.MALFORMED: pl.Boolean(), columns.FUTURE: pl.Boolean()}
+    flags: dict[str, Any] = {columns.MALFORMED: pl.Boolean()}
+    flags |= {columns.LIMIT_FLAGS[limit.reason]: pl.Boolean() for limit in spec.limits}
     if step.backlog:
         flags[columns.PARTITION] = pl.String()
     types = {**schema(spec), columns.TIME: pl.Int64(), **flags}

@@ -419,7 +419,7 @@ def test_the_figures_of_a_frame_say_who_is_ahead() -> None:
     frame = pl.DataFrame(
         {
             columns.TIME: [now, now + hour, now + 9 * hour, None],
-            columns.FUTURE: [False, False, True, False],
+            columns.LIMIT_FLAGS["future"]: [False, False, True, False],
             "partition": [0, 1, 2, 3],
             "k": ["a", "b", "c", "d"],
         }

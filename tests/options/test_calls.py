@@ -127,7 +127,7 @@ _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input
             lambda: (
                 mt.windowed(CLICKS, key="page", clock="ts").tumbling(mt.rows(3)).agg(n=mt.count())
             ),
-            "clock='ts' has no effect without max_ahead=, idle= and policies on the wall clock",
+            "clock='ts' has no effect without max_ahead=",
         ),
         (
             lambda: (

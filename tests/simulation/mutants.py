@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant("a message on the edge is late", "engine.admission:admit",
            "messages[columns.TIME] < edge,", "messages[columns.TIME] <= edge,", "local", "windows"),
     Mutant("a message from the future moves the watermark", "engine.admission:moves_watermark",
-           "(columns.MALFORMED, columns.FUTURE)", "(columns.MALFORMED,)", "local", "windows"),
+           "columns.TIME_FLAGS", "(columns.MALFORMED,)", "local", "windows"),
     Mutant("the clock of the last batch isn't stored", "engine.state:State.save",
            "self.wall,", "None,", "local", "windows"),
     Mutant("each new shard has the counts of all old ones", "state.rescale:_merge_manifests",

@@ -20,7 +20,6 @@ from tests.join_runners import Columns, JoinBatch
 from tests.spark.groups import spark_can_run
 from tests.spark.runner import batches_of, blobs, numbered, rows_of
 
-from muntin.hosts.tick_period import period_of
 from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.plan import Plan
@@ -96,10 +95,8 @@ class SparkJoinRunner:
         inputs: dict[SideName, Input] = {}
         for side in SIDES:
             side_spec = spec.side(side)
-            firing, has_limits = side_spec.firing, side_spec.time is not None and side_spec.limits
             # A clock that nothing reads is refused.
-            period = period_of((firing.early, firing.late), side_spec.idle)
-            clock = _CLOCK if has_limits or period is not None else None
+            clock = _CLOCK if side_spec.reads_clock else None
             inputs[side] = Input(
                 frames[side], side_spec.time, _TAKE, clock, side_spec.limits, side_spec.offset
             )

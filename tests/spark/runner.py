@@ -121,9 +121,7 @@ class SparkRunner:
     def _plan(self, spec: WindowSpec, frame: DataFrame) -> Plan:
         bare = replace(spec, types={}, windows=_with_intervals(spec.windows))
         # A clock that nothing reads is refused.
-        has_limits = spec.time is not None and bool(spec.limits)
-        reads_clock = has_limits or spec.firing.on_wall_clock or spec.idle is not None
-        clock = _CLOCK if reads_clock else None
+        clock = _CLOCK if spec.reads_clock else None
         read = Input(frame, spec.time, _TAKE, clock, spec.limits, spec.offset)
         return build_windows(read, spec.key_columns, bare)
 

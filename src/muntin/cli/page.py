@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from muntin.cli.console import print_text, summarize_error
+from muntin.model.pipeline import EMISSION_COLUMNS, WINDOW_BOUNDS
 from muntin.serve import Chart, Feed, Subject, Tile
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ _CHARTS = (
 )
 # How often the page learns whether a query is degraded, seconds.
 _LOOKS = 1.0
-_BOUNDS = ("window_start", "window_end", "revision")
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def list_kinds(schema: Any, names: Sequence[str]) -> dict[str, str]:
         number = kinds.is_integer(field.type) or kinds.is_floating(field.type)
         if kinds.is_timestamp(field.type):
             shown[field.name] = "time"
-        elif number and field.name not in (*names, *_BOUNDS):
+        elif number and field.name not in (*names, *WINDOW_BOUNDS, *EMISSION_COLUMNS):
             shown[field.name] = "count"
     return shown
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from muntin.cli.console import cell
+from muntin.model.pipeline import WINDOW_BOUNDS
 from muntin.sinks.plain import list_plain_rows
 
 if TYPE_CHECKING:
     from muntin.sinks.batch import Batch
 
-_BOUNDS = ("window_start", "window_end")
 # Far more than a terminal shows, so that a window that emits again is nearly always among them.
 ROW_LIMIT = 10_000
 
@@ -75,7 +75,7 @@ class LiveRows:
         left = self.dropped + len(rows) - len(shown)
         live_table = Table(header_style="bold", caption=f"… and {left:,} before" if left else None)
         for column in self.columns:
-            live_table.add_column(cell(column), no_wrap=column in _BOUNDS)
+            live_table.add_column(cell(column), no_wrap=column in WINDOW_BOUNDS)
         for row in shown:
             # Data may have brackets, which rich would read as markup.
             live_table.add_row(*(cell(format_cell(row.get(column))) for column in self.columns))

@@ -7,8 +7,9 @@ import shutil
 from collections.abc import Iterable
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
+from muntin.dataframe.host import Host
 from muntin.hosts.local import move as local
 from muntin.hosts.local.log_contents import BlobKey
 from muntin.hosts.local.state import is_local_checkpoint
@@ -19,14 +20,12 @@ from muntin.state.disk import sync_path
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HostName = Literal["spark", "local"]
-
 
 def move(
     checkpoint: str | PathLike[str],
     target: str | PathLike[str],
     *,
-    to: HostName,
+    to: Host,
     spark: SparkSession | None = None,
 ) -> int:
     """Carry a stopped query to the other host: a new checkpoint from which it continues there.
@@ -61,7 +60,7 @@ def move(
         1207
     """
     source, folder = fspath(checkpoint), fspath(target)
-    if to not in get_args(HostName):
+    if to not in get_args(Host):
         raise OptionError("to", to, "isn't a host", "give 'spark' or 'local'")
     is_local = "://" not in source and is_local_checkpoint(source)
     if is_local == (to == "local"):
@@ -93,7 +92,7 @@ def _empty_folder(folder: str) -> Path:
     return path
 
 
-def _write(path: Path, to: HostName, seed: Seed, blobs: Iterable[tuple[BlobKey, bytes]]) -> int:
+def _write(path: Path, to: Host, seed: Seed, blobs: Iterable[tuple[BlobKey, bytes]]) -> int:
     """Write the new checkpoint beside its folder, and rename it when it is whole."""
     path = path.absolute()
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.model.axis import MIN_POSITION, is_representable
-from muntin.model.inputs import NO_LIMITS, TimeLimits
+from muntin.model.inputs import Limits
 from muntin.state.rows import add_constants, split_rows
 
 FLAGS = (
     columns.KEEP,
-    columns.MALFORMED,
-    columns.FUTURE,
+    *columns.TIME_FLAGS,
     columns.CLOCK,
     columns.PARTITION,
     columns.REACH,
@@ -38,12 +37,10 @@ _MOST_CHARACTERS = 100
 NOW = "__muntin_now"
 
 
-def flag_times(time: pl.Expr, clock: pl.Expr, limits: TimeLimits) -> list[pl.Expr]:
+def flag_times(time: pl.Expr, clock: pl.Expr, limits: Limits) -> list[pl.Expr]:
     """Return flags of the times that are too far from the clock; a missing time or clock isn't."""
-    latest = limits.find_latest(clock)
-    if latest is None:
-        return []
-    return [(time > latest).fill_null(False).alias(columns.FUTURE)]
+    excluded = ((limit.reason, limit.excludes(time, clock)) for limit in limits)
+    return [is_out.fill_null(False).alias(columns.LIMIT_FLAGS[why]) for why, is_out in excluded]
 
 
 def admit(
@@ -51,7 +48,7 @@ def admit(
 ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     """Split messages into accepted ones and rejected ones, with a frame per reason.
 
-    Messages have ``columns.TIME``, and may have the flags ``KEEP``, ``MALFORMED`` and ``FUTURE``.
+    Messages have ``columns.TIME``, and may have the flags ``KEEP`` and ``TIME_FLAGS``.
     Those with NULL in one of ``keys`` are rejected, and those before ``edge`` are late. A flag that
     is NULL rejects its message.
     """
@@ -76,8 +73,9 @@ def admit(
     nulls = [messages[key].is_null() for key in keys if messages[key].null_count()]
     if nulls:
         messages = split(messages, reduce(or_, nulls), "null_key")
-    if columns.FUTURE in messages.columns:
-        messages = split(messages, messages[columns.FUTURE], "future")
+    for reason, flag in columns.LIMIT_FLAGS.items():
+        if flag in messages.columns:
+            messages = split(messages, messages[flag], reason)
     # Windows around such a time would exceed the axis.
     if not _are_inside(messages[columns.TIME]):
         messages = split(messages, ~is_representable(messages[columns.TIME]), "malformed")
@@ -148,7 +146,7 @@ def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
     query filters, and those that it rejects as late or for NULL in a key.
     """
     moves: pl.Expr = is_representable(pl.col(columns.TIME))
-    for flag in (columns.MALFORMED, columns.FUTURE):
+    for flag in columns.TIME_FLAGS:
         if flag in messages.columns:
             moves = moves & ~pl.col(flag)
     return moves.fill_null(False)
@@ -157,7 +155,7 @@ def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
 def find_latest_time(messages: pl.DataFrame) -> int | None:
     """Return the greatest event time that may move the watermark."""
     times = messages[columns.TIME]
-    flags = [messages[flag] for flag in (columns.MALFORMED, columns.FUTURE) if flag in messages]
+    flags = [messages[flag] for flag in columns.TIME_FLAGS if flag in messages]
     if any(flag.any(ignore_nulls=False) is not False for flag in flags) or not _are_inside(times):
         times = messages.filter(moves_watermark(messages))[columns.TIME]
     time = times.max()
@@ -230,7 +228,7 @@ class Flags:
 
     time: str | None
     clock: str | None
-    limits: TimeLimits = NO_LIMITS
+    limits: Limits = ()
     stamped: bool = False
 
     def add(self, messages: pl.DataFrame, now: int) -> pl.DataFrame:

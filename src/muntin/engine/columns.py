@@ -8,15 +8,19 @@ from functools import lru_cache
 import polars as pl
 
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import EMISSION_COLUMNS
+from muntin.model.inputs import DURATIONS
+from muntin.model.pipeline import EMISSION_COLUMNS, WINDOW_BOUNDS
 from muntin.model.spec import WindowSpec
 
 # The beginning of each name, except within frames of partials and of windows.
 _INTERNAL = "__muntin"
 # Internal columns of messages, beside the user's columns.
 TIME = "__muntin_time"
-FUTURE = "__muntin_future"
 MALFORMED = "__muntin_malformed"
+# The flags of messages whose time is beyond a limit, by the reason to reject them.
+LIMIT_FLAGS = {one.reason: f"{_INTERNAL}_{one.reason}" for one in DURATIONS if one.reason}
+# The flags of messages whose time doesn't move the watermark.
+TIME_FLAGS = (MALFORMED, *LIMIT_FLAGS.values())
 KEEP = "__muntin_keep"
 CLOCK = "__muntin_clock"
 # The columns of a source with the bytes of a message that it couldn't decode, and what is wrong.
@@ -48,8 +52,7 @@ LAST = "last"
 END = "end"
 
 # In frames of results and of rejected messages.
-WINDOW_START = "window_start"
-WINDOW_END = "window_end"
+WINDOW_START, WINDOW_END = WINDOW_BOUNDS
 EMISSION, REVISION = EMISSION_COLUMNS
 REASON = "reason"
 WATERMARK = "watermark"

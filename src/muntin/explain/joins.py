@@ -35,24 +35,11 @@ def explain_join(
         chosen, row = "as the newest are looked up", "key, window and side"
     lines = describe_join_head(spec)
     for name in SIDES:
-        side = spec.side(name)
-        time_column = "in order of offsets" if side.time is None else f"on {side.time}"
         reads = ""
         if columnar is not None:
             how = "Parquet, in columns, by the workers" if columnar[name] else "rows"
             reads = f"reads {how}; "
-        late = "taken as well" if isinstance(spec.bound, ByArrival) else "rejected"
-        if side.firing.grace:
-            grace = format_length(side.firing.grace, spec.axis)
-            late = f"taken for {grace}, let in {side.firing.late}"
-        lines += [
-            f"{name:9} {reads}{time_column}, "
-            f"watermark {format_length(side.lateness, spec.axis)} behind",
-            f"          let in: {side.firing.early}; late: {late}",
-            f"          kept {_describe_retention(spec, name)}",
-        ]
-        options = describe_input_options(side, spec.axis)
-        lines += [f"          {title}: {text}" for title, text in options]
+        lines += _describe_side(spec, name, reads)
     if spec.shared_time:
         lines.append("time      one watermark for both sides, the later one of theirs")
     if spec.nulls == "unmatched":
@@ -63,6 +50,21 @@ def explain_join(
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
     lines.append(f"state     {format_shards(shards)}; a row per {row}, by {order} ({chosen})")
     return "\n".join(lines)
+
+
+def _describe_side(spec: JoinSpec, name: SideName, reads: str) -> list[str]:
+    """Describe an input of a join, of which ``reads`` says how it is read."""
+    side, axis = spec.side(name), spec.axis
+    order = "in order of offsets" if side.time is None else f"on {side.time}"
+    late = "taken as well" if isinstance(spec.bound, ByArrival) else "rejected"
+    if side.firing.grace:
+        late = f"taken for {format_length(side.firing.grace, axis)}, let in {side.firing.late}"
+    return [
+        f"{name:9} {reads}{order}, watermark {format_length(side.lateness, axis)} behind",
+        f"          let in: {side.firing.early}; late: {late}",
+        f"          kept {_describe_retention(spec, name)}",
+        *(f"          {title}: {text}" for title, text in describe_input_options(side, axis)),
+    ]
 
 
 def _describe_retention(spec: JoinSpec, name: SideName) -> str:

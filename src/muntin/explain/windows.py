@@ -315,7 +315,7 @@ def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
 
 def _describe_local(spec: WindowSpec) -> str:
     text = "in this process, without Spark; state, offsets and watermark are committed together"
-    if spec.firing.on_wall_clock or spec.idle is not None:
+    if spec.follows_clock:
         text += "; the clock starts a batch when no input arrives"
     return text
 
@@ -328,6 +328,6 @@ def _describe_spark(spec: WindowSpec, circumstances: Circumstances) -> str:
         "each partition" if circumstances.shards is None else f"{circumstances.shards} partitions"
     )
     text = f"{preparation}; then transformWithState in {partitions}, with the state in RocksDB"
-    if spec.firing.on_wall_clock or spec.idle is not None:
+    if spec.follows_clock:
         text += "; a heartbeat wakes the shards when no input arrives"
     return text

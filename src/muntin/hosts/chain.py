@@ -8,15 +8,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from muntin.engine import columns
 from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
+from muntin.model.inputs import InputSpec
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
 Spec = WindowSpec | JoinSpec
+_Input = TypeVar("_Input", bound=InputSpec)
 WINDOW_TIME = "window_time"
 """The column with the last moment of a window, one microsecond before its end."""
 DEPTH = "stage"
@@ -65,15 +67,6 @@ def end_ahead(spec: Spec) -> int | None:
     # A window is full when the watermark reaches its end, so all windows to come end later. Where
     # the end belongs to the window, it is full only when the watermark has passed it.
     return (0 if spec.windows.includes_end else 1) - spec.lag
-
-
-def disorder(spec: Spec) -> int:
-    """Return how far an operator's results may be out of order, microseconds."""
-    lag = spec.lag
-    if lag is None:
-        hint = 'say how late pairs may come: lateness="10 minutes"'
-        raise OptionError("lateness", None, "doesn't follow from this join", hint)
-    return lag
 
 
 def change_grace(spec: Spec, keys: Collection[str], *, full: bool, keeps_windows: bool) -> int:
@@ -125,6 +118,22 @@ class UpstreamOperator(ABC):
     def change_grace(self, keys: Collection[str]) -> int:
         """Return how long after its end a window may change, microseconds."""
         return change_grace(self.plan.spec, keys, full=self.full, keeps_windows=self.keeps_windows)
+
+
+def find_disorder(rows: object) -> int:
+    """Return how far rows may be out of order, microseconds, if they are an operator's results."""
+    if not isinstance(rows, UpstreamOperator):
+        return 0
+    lag: int | None = rows.plan.spec.lag
+    if lag is None:
+        hint = 'say how late pairs may come: lateness="10 minutes"'
+        raise OptionError("lateness", None, "doesn't follow from this join", hint)
+    return lag
+
+
+def cover_disorder(spec: _Input, rows: object) -> _Input:
+    """Return the spec of an input, with the lateness that its rows need if none is set."""
+    return spec if spec.lateness else replace(spec, lateness=find_disorder(rows))
 
 
 def depth_of(plan: Any) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from muntin.model.errors import BatchError, MuntinError
 from muntin.model.secrets import redact
 
-_BEGIN = "Traceback (most recent call last):"
+TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)', re.M)
 _RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 # Packages whose frames stand between a user's code and a host.
@@ -101,7 +101,7 @@ def report_failures(batch: int, part: str, *, is_users: bool = False) -> Iterato
 
 def _parse_exception(text: str) -> tuple[str, str]:
     """Return the class and the message of the exception that a traceback ends with."""
-    lines = text.rpartition(_BEGIN)[2].split("\n")
+    lines = text.rpartition(TRACEBACK)[2].split("\n")
     for number, line in enumerate(lines):
         match = _RAISED.match(line)
         if match:

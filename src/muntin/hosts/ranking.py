@@ -8,14 +8,13 @@ from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import EMISSION_COLUMNS, Column, Ranking, quote_name
+from muntin.model.pipeline import EMISSION_COLUMNS, WINDOW_BOUNDS, Column, Ranking, quote_name
 from muntin.model.ranking import list_identity_columns
 
 RANK = "rank"
 """The column of a row's number."""
 SORT_KEY = "__muntin_by"
 """The prefix of the sort keys among the fields of a ranked row."""
-WINDOW_BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 Names = str | Sequence[str]
 Ascending = bool | Sequence[bool]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from muntin.engine import columns
+from muntin.hosts.chain import find_disorder
 from muntin.model.aggregates import Aggregate, count
 from muntin.model.axis import Axis
 from muntin.model.bounds import SideName, find_bound
@@ -110,17 +111,17 @@ class WindowSentence(Sentence, Generic[A]):
 
 
 def make_shared_parts(
-    options: SentenceOptions, *, time: str | None, clock: str | None, disorder: Callable[[], int]
+    options: SentenceOptions, *, time: str | None, clock: str | None, rows: object
 ) -> dict[str, Any]:
     """Return the parts of a query that follow from the options of `windowed` on every host.
 
-    ``clock`` is the column of arrival times. ``disorder`` returns how far the input may be out of
-    order, microseconds; it is called if no lateness is set.
+    ``clock`` is the column of arrival times. If ``rows`` are an operator's results, the lateness
+    covers their disorder unless it is set.
     """
     check_shards(options["shards"])
     lateness = options["lateness"]
     if lateness is None:
-        lateness = timedelta(microseconds=disorder())
+        lateness = timedelta(microseconds=find_disorder(rows))
     return {
         "_input_options": InputOptions.parse(time, {**options, "lateness": lateness}, clock),
         "_nulls": options["nulls"],

@@ -7,10 +7,8 @@ from math import gcd
 
 from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError
-from muntin.model.inputs import InputSpec
-from muntin.model.joins import Side
+from muntin.model.inputs import DURATIONS, InputSpec
 from muntin.model.policies import Policy, parts
-from muntin.model.spec import WindowSpec
 
 
 def period_of(policies: Sequence[Policy | None], *idle: int | None) -> int | None:
@@ -26,44 +24,22 @@ def period_of(policies: Sequence[Policy | None], *idle: int | None) -> int | Non
     return max(gcd(*periods), min(SECOND, *periods)) if periods else None
 
 
-def period_of_windows(spec: WindowSpec, clock: object = None) -> int | None:
-    """Return the period of ticks of windows that follow the machine's clock, microseconds.
+def find_tick_period(inputs: Sequence[InputSpec], clocks: Sequence[object]) -> int | None:
+    """Return the period of ticks of a query whose inputs follow the machine's clock, microseconds.
 
-    Windows with a ``clock`` of arrival times need no ticks.
-
-    Raises:
-        OptionError: When nothing depends on that clock.
-    """
-    if clock is None:
-        firing = spec.firing
-        return period_of((firing.early, firing.late if firing.grace else None), spec.idle)
-    if not spec.firing.on_wall_clock and spec.idle is None:
-        _check_clock(spec, clock)
-    return None
-
-
-def period_of_join(sides: Sequence[Side], clocks: Sequence[object] = (None, None)) -> int | None:
-    """Return the period of ticks of a join, of its sides that follow the machine's clock.
-
-    ``clocks`` are the arrival times of each side, where it has some.
+    Inputs with arrival times in ``clocks`` need no ticks.
 
     Raises:
-        OptionError: When nothing depends on one of these.
+        OptionError: When an input has arrival times that nothing reads.
     """
     policies: list[Policy | None] = []
     idle = []
-    for side, clock in zip(sides, clocks, strict=True):
-        own = [side.firing.early, side.firing.late]
+    for spec, clock in zip(inputs, clocks, strict=True):
         if clock is None:
-            policies += own
-            idle.append(side.idle)
-        elif period_of(own, side.idle) is None:
-            _check_clock(side, clock)
+            policies += spec.policies
+            idle.append(spec.idle)
+        elif not spec.reads_clock:
+            limits = ", ".join(f"{one.name}=" for one in DURATIONS if one.reason)
+            problem = f"has no effect without {limits}, idle= and policies on the wall clock"
+            raise OptionError("clock", str(clock), problem, "leave it out")
     return period_of(policies, *idle)
-
-
-def _check_clock(spec: InputSpec, clock: object) -> None:
-    """Refuse arrival times of an input without policies on the wall clock that nothing reads."""
-    if spec.time is None or not spec.limits:
-        problem = "has no effect without max_ahead=, idle= and policies on the wall clock"
-        raise OptionError("clock", str(clock), problem, "leave it out")

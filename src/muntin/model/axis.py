@@ -108,22 +108,7 @@ def parse_duration(option: str, value: Duration, *, zero: bool = True) -> int:
         if finer:  # A length of pandas has nanoseconds as well.
             raise OptionError(option, value, "has nanoseconds", _WHOLE)
     elif isinstance(value, str):
-        parsed = _parse(value)
-        if parsed is None and _CALENDAR.search(value.lower()):
-            hint = "give days or less; months and years are sizes of tumbling and hopping windows"
-            raise OptionError(option, value, "has no fixed length", hint)
-        text = value.strip()
-        if parsed is None and text.startswith("-") and _parse(text[1:]) is not None:
-            parsed = -1
-        if parsed is None:
-            hint = _HINT
-            if (of_polars := _POLARS_CALENDAR.fullmatch(text)) is not None:
-                unit = _CALENDAR_UNITS[of_polars[2]]
-                hint = f'write "{of_polars[1]} {unit}{"" if of_polars[1] == "1" else "s"}"'
-            raise OptionError(option, value, "isn't a duration", hint)
-        result = parsed
-        if result == 0 and re.search("[1-9]", text):
-            raise OptionError(option, value, "is less than a microsecond", _WHOLE)
+        result = _parse_text(option, value)
     else:
         # Numbers of NumPy are numbers, too.
         is_length = isinstance(value, SupportsIndex | float) and not isinstance(value, bool)
@@ -135,6 +120,31 @@ def parse_duration(option: str, value: Duration, *, zero: bool = True) -> int:
         raise OptionError(option, value, "is zero", "give a duration greater than zero")
     check_length(option, value, result)
     return result
+
+
+def _parse_text(option: str, value: str) -> int:
+    """Return the microseconds of a duration in words, which are below zero if it is negative."""
+    text = value.strip()
+    length = _parse(value)
+    if length is None:
+        if _CALENDAR.search(text.lower()):
+            hint = "give days or less; months and years are sizes of tumbling and hopping windows"
+            raise OptionError(option, value, "has no fixed length", hint)
+        if text.startswith("-") and _parse(text[1:]) is not None:
+            return -1
+        raise OptionError(option, value, "isn't a duration", _suggest_duration(text))
+    if length == 0 and re.search("[1-9]", text):
+        raise OptionError(option, value, "is less than a microsecond", _WHOLE)
+    return length
+
+
+def _suggest_duration(text: str) -> str:
+    """Return what to write in place of a text, which may be a duration of Polars."""
+    of_polars = _POLARS_CALENDAR.fullmatch(text)
+    if of_polars is None:
+        return _HINT
+    number, unit = of_polars[1], _CALENDAR_UNITS[of_polars[2]]
+    return f'write "{number} {unit}{"" if number == "1" else "s"}"'
 
 
 def check_length(option: str, value: object, length: int) -> None:

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from typing import Any, Literal, Self, TypedDict, TypeVar
+from typing import Any, Literal, Self, TypedDict
 
-from muntin.model.axis import MINUTE, Axis, Duration, format_duration, format_length, parse_duration
+from muntin.model.axis import (
+    MAX_POSITION,
+    MINUTE,
+    Axis,
+    Duration,
+    format_duration,
+    format_length,
+    parse_duration,
+)
 from muntin.model.declared_options import DeclaredOption
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, format_name, length_fact, make_fact, names_fact
 from muntin.model.json_dataclass import JsonDataclass
-from muntin.model.policies import Firing
+from muntin.model.policies import Firing, Policy, by_clock
 
 AHEAD = 15 * MINUTE
 """Default of ``max_ahead``: how far a message may be ahead of the wall clock."""
@@ -27,7 +35,45 @@ BY_GREATEST: WatermarkBy = "greatest"
 
 ANY_TIME = "any"
 """The word for no limit."""
-_Clock = TypeVar("_Clock")
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """A bound of a message's time, relative to the clock.
+
+    Attributes:
+        reason: Why messages beyond it are rejected.
+        ahead: How far ahead of the clock a time may be, microseconds.
+    """
+
+    reason: str
+    ahead: int
+
+    def excludes(self, time: Any, clock: Any, to_length: Callable[[int], Any] = int) -> Any:
+        """Return whether a time is beyond the bound.
+
+        Args:
+            time: The time as a number, or as an expression over columns, microseconds.
+            clock: The clock, likewise.
+            to_length: Converts microseconds to what is added to a clock of another type.
+        """
+        return time > clock + to_length(self.ahead)
+
+
+Limits = tuple[TimeLimit, ...]
+
+
+def find_exceeded(limits: Limits, time: int, clock: int) -> str | None:
+    """Return the reason to reject a time, which is that of the first bound that it exceeds."""
+    for limit in limits:
+        if limit.excludes(time, clock):
+            return limit.reason
+    return None
+
+
+def find_safe_time(limits: Limits, clock: int) -> int:
+    """Return the time up to which all times are accepted, now and when the clock has advanced."""
+    return min((clock + limit.ahead for limit in limits), default=MAX_POSITION)
 
 
 class InputOptionTypes(TypedDict, total=False):
@@ -49,6 +95,8 @@ class DurationOption(DeclaredOption):
         sql: Its words behind a watermark; empty if it has a syntax of its own.
         line: Its line in `explain`, with ``{}`` for the duration: the label and the text.
         any_line: The text of that line without a limit; empty if there is no such line.
+        reason: Why messages are rejected whose time is further ahead of the clock than this; empty
+            if it limits no times.
         missing: The value of an option that isn't set, microseconds.
         is_positive: Whether zero is refused.
         takes_any: Whether the word `ANY_TIME` means no limit.
@@ -62,6 +110,7 @@ class DurationOption(DeclaredOption):
     sql: str = ""
     line: tuple[str, str] | None = None
     any_line: str = ""
+    reason: str = ""
     missing: int | None = None
     is_positive: bool = False
     takes_any: bool = False
@@ -76,6 +125,10 @@ class DurationOption(DeclaredOption):
         if self.takes_any and isinstance(value, str) and value.strip().lower() == ANY_TIME:
             return None
         return parse_duration(self.name, value, zero=not self.is_positive)
+
+    def limit(self, value: int | None) -> Limits:
+        """Return the bound of times that a value means, if it means one."""
+        return () if value is None or not self.reason else (TimeLimit(self.reason, value),)
 
     def describe(self, value: int | None, axis: Axis) -> Iterator[tuple[str, str]]:
         """Yield the line of a value in `explain`, if it has one."""
@@ -98,6 +151,7 @@ MAX_AHEAD = DurationOption(
     sql="MAX AHEAD",
     line=("future", "rejected beyond {} ahead of the wall clock; max_ahead= widens it"),
     any_line="any time is taken",
+    reason="future",
     takes_any=True,
     takes_rows=True,
     is_fact=False,
@@ -148,35 +202,6 @@ INPUT_OPTIONS: tuple[DeclaredOption, ...] = (
 """All options of an input that have a value of their own in Python, TOML and checkpoints."""
 
 
-@dataclass(frozen=True)
-class TimeLimits:
-    """The bounds of a message's time, relative to the clock; false if any time is accepted.
-
-    Attributes:
-        max_ahead: How far ahead of the clock, microseconds; ``None`` for no limit.
-    """
-
-    max_ahead: int | None = None
-
-    def __bool__(self) -> bool:
-        return self.max_ahead is not None
-
-    def find_latest(self, clock: _Clock, to_length: Callable[[int], Any] = int) -> _Clock | None:
-        """Return the greatest time that is accepted; ``None`` if any is.
-
-        Args:
-            clock: The clock as a number or as an expression over columns, microseconds.
-            to_length: Converts microseconds to what is added to a clock of another type.
-        """
-        if self.max_ahead is None:
-            return None
-        latest: _Clock = clock + to_length(self.max_ahead)
-        return latest
-
-
-NO_LIMITS = TimeLimits()
-
-
 @dataclass(frozen=True, kw_only=True)
 class InputValues:
     """The values of an input's options, as a query and its checkpoint have them.
@@ -202,9 +227,10 @@ class InputValues:
     clocks: tuple[str, ...] = ()
 
     @property
-    def limits(self) -> TimeLimits:
+    def limits(self) -> Limits:
         """The bounds of a message's time, relative to the clock."""
-        return TimeLimits(self.max_ahead)
+        values = ((option, getattr(self, option.name)) for option in DURATIONS)
+        return tuple(limit for option, value in values for limit in option.limit(value))
 
 
 @dataclass(frozen=True)
@@ -229,9 +255,10 @@ class InputOptions(InputValues):
         durations: dict[str, Any] = {
             one.name: one.parse(options.get(one.name, one.default)) for one in DURATIONS
         }
-        if time is None and durations[MAX_AHEAD.name] not in (None, AHEAD):
-            hint = "give time=, or leave it out"
-            raise OptionError(MAX_AHEAD.name, options[MAX_AHEAD.name], "needs an event time", hint)
+        for one in DURATIONS if time is None else ():
+            if one.reason and durations[one.name] not in (None, one.parse(one.default)):
+                hint = "give time=, or leave it out"
+                raise OptionError(one.name, options[one.name], "needs an event time", hint)
         watermark, clocks = read_watermark(options.get("watermark"))
         offset = _read_offset(options.get("offset"))
         return cls(time, clock, offset=offset, watermark=watermark, clocks=clocks, **durations)
@@ -243,13 +270,12 @@ class InputOptions(InputValues):
         missing: dict[str, Any] = {o.name: o.missing for o in DURATIONS if not o.takes_rows}
         return replace(self, time=None, watermark=None, clocks=(), **missing)
 
-    def find_clock(self, firing: Firing, axis: Axis) -> str | None:
-        """Return the column of arrival times for windows that depend on it, else ``None``.
+    def find_clock(self, spec: InputSpec) -> str | None:
+        """Return the column of arrival times for a query that reads it, else ``None``.
 
         The options of a table hold for all queries that read it, not all of which need them.
         """
-        judges_time = axis == "time" and (bool(self.limits) or self.idle is not None)
-        return self.clock if judges_time or firing.on_wall_clock else None
+        return self.clock if spec.reads_clock else None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -310,6 +336,27 @@ class InputSpec(InputValues, JsonDataclass):
         """The columns that the query reads by name: keys, time, offset and clocks."""
         time = () if self.time is None else (self.time,)
         return frozenset((*self.keys, *(self.offset or ()), *time, *self.clocks))
+
+    @property
+    def policies(self) -> tuple[Policy | None, Policy | None]:
+        """The early and late policies in force: without a grace, no window emits late."""
+        return self.firing.early, self.firing.late if self.firing.grace else None
+
+    @property
+    def fires_by_clock(self) -> bool:
+        """True if some policy follows the wall clock, also without input."""
+        return any(map(by_clock, self.policies))
+
+    @property
+    def follows_clock(self) -> bool:
+        """True if the clock alone moves the watermark or makes windows emit."""
+        return self.idle is not None or self.fires_by_clock
+
+    @property
+    def reads_clock(self) -> bool:
+        """True if the clock has an effect: it judges event times, or the query follows it."""
+        judges_time = self.time is not None and bool(self.limits)
+        return judges_time or self.follows_clock
 
     def follows_upstream(self, axis: Axis) -> bool:
         """Return whether the watermark may follow that of an upstream operator.

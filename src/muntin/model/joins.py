@@ -55,6 +55,11 @@ class Side(InputSpec):
     firing: Firing = field(default=Firing(early=Each(), late=Each()), kw_only=True)
 
     @property
+    def policies(self) -> tuple[Policy | None, Policy | None]:
+        """The early and late policies: messages may be late in windows that are still open."""
+        return self.firing.early, self.firing.late
+
+    @property
     def own_retention(self) -> int | None:
         """Longest time that a message is stored by its own side's clock; ``None`` for no limit."""
         firing = self.firing

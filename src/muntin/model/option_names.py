@@ -8,6 +8,7 @@ from inspect import Parameter, isfunction, signature
 from typing import ParamSpec, TypeVar
 
 from muntin.model.close_names import find_close_name
+from muntin.model.inputs import INPUT_OPTIONS
 
 _Options = ParamSpec("_Options")
 _Result = TypeVar("_Result")
@@ -44,7 +45,7 @@ _OTHER_NAMES = {
 _ELSEWHERE = {
     "grace": "write windowed(…, lateness=…), or .late(grace=…) behind it",
     **dict.fromkeys(
-        ("time", "key", "lateness", "idle", "max_ahead"),
+        ("time", "key", *(option.name for option in INPUT_OPTIONS)),
         "it belongs to the input: mt.windowed(messages, key=…, time=…)",
     ),
     **dict.fromkeys(("left_on", "right_on"), 'write on=[("user", "id")], the left name first'),

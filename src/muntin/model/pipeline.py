@@ -236,6 +236,7 @@ ROWS = "__muntin_rows"
 """The aggregate with the rows of a window, for ``Ranking``."""
 ROW, ROW_INDEX = "__muntin_row", "__muntin_place"
 """Columns of one exploded row of the window, and of its index from 0."""
+WINDOW_BOUNDS = ("window_start", "window_end")
 EMISSION_COLUMNS = ("emission", "revision")
 """The columns that say why a result was emitted, and which of its window's results it is."""
 NUMBER = "row_number"

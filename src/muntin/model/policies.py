@@ -276,11 +276,6 @@ class Firing(JsonDataclass):
         only_stops = isinstance(self.early, Never) and self.over is not None and self.over.stop
         return self.early is not None and not only_stops
 
-    @property
-    def on_wall_clock(self) -> bool:
-        """True if some policy fires on the wall clock, also without input."""
-        return by_clock(self.early) or (self.grace > 0 and by_clock(self.late))
-
 
 class PolicyWords(TypedDict, total=False):
     """A policy in the words of ``early()`` and ``late()``."""

@@ -17,7 +17,7 @@ from muntin.model.pipeline import DeclaredTable
 from muntin.model.table_options import (
     Convert,
     accept_any,
-    make_caseless_choice,
+    make_choice,
     parse_boolean,
     parse_count,
     parse_number,
@@ -53,11 +53,11 @@ _FILES = [
     *_options("maxBytesPerTrigger", parse_bytes, "stream"),
     *_options("maxFileAge sourceArchiveDir", when="stream"),
     *_options("latestFirst fileNameOnly", parse_boolean, "stream"),
-    *_options("cleanSource", make_caseless_choice("off", "delete", "archive"), "stream"),
+    *_options("cleanSource", make_choice("off", "delete", "archive", fold=str.lower), "stream"),
     *_options("maxCachedFiles", parse_whole, "stream"),
 ]
 _PARSED = [
-    *_options("mode", make_caseless_choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST")),
+    *_options("mode", make_choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST", fold=str.lower)),
     *_options("columnNameOfCorruptRecord dateFormat timestampFormat timestampNTZFormat encoding"),
     *_options("charset lineSep locale timeZone"),
     *_options("multiLine enableDateTimeParsingFallback", parse_boolean),
@@ -82,7 +82,7 @@ _CSV = [
     *_options("inferSchema preferDate", parse_boolean, "no columns"),
     *_options("maxColumns maxCharsPerColumn inputBufferSize", parse_whole),
 ]
-_REBASE = make_caseless_choice("EXCEPTION", "CORRECTED", "LEGACY")
+_REBASE = make_choice("EXCEPTION", "CORRECTED", "LEGACY", fold=str.lower)
 _JDBC = [
     ReaderOption("url", required=True),
     *_options("dbtable query user password driver partitionColumn lowerBound upperBound"),
@@ -241,12 +241,7 @@ def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
             names = [known_option.name for known_option in options_by_name.values()]
             yield refuse_option(name, table.name, [*names, *others])
             continue
-        is_unused = (
-            (option.when == "stream" and not table.stream)
-            or (option.when == "batch" and table.stream)
-            or (option.when == "no columns" and table.columns is not None)
-        )
-        if is_unused:
+        if _is_unused(option, table):
             yield OptionError(name, value, _UNUSED_BECAUSE[option.when], "leave it out")
             continue
         try:
@@ -264,3 +259,12 @@ def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
         yield OptionError(_CORRUPT, corrupt, f"isn't a column of {table.name}", hint)
     if connector == "jdbc" and table.stream:
         yield OptionError("connector", "jdbc", "isn't read as a stream", "add mode = 'batch'")
+
+
+def _is_unused(option: ReaderOption, table: DeclaredTable) -> bool:
+    """Return whether an option has no effect on a table, as it is read."""
+    return (
+        (option.when == "stream" and not table.stream)
+        or (option.when == "batch" and table.stream)
+        or (option.when == "no columns" and table.columns is not None)
+    )

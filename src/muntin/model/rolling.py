@@ -9,11 +9,10 @@ from typing import Any
 from muntin.model.aggregates import Aggregate, last_values
 from muntin.model.axis import rows
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import EMISSION_COLUMNS, NUMBER, ROWS
+from muntin.model.pipeline import EMISSION_COLUMNS, NUMBER, ROWS, WINDOW_BOUNDS
 from muntin.model.sliding import rolling
 from muntin.model.spec import WindowSpec
 
-_BOUNDS = ("window_start", "window_end")
 ONE_ROW = rolling(rows(1))
 """The windows of a query without windows: each message has one of its own."""
 
@@ -39,9 +38,9 @@ def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) ->
         raise OptionError("sets", str(spec.windows), "emit a row for each message", hint)
     added = {*spec.aggregates, NUMBER}
     if chained:
-        names = [name for name in names if name not in (*_BOUNDS, *EMISSION_COLUMNS, NUMBER)]
+        names = [name for name in names if name not in (*WINDOW_BOUNDS, *EMISSION_COLUMNS, NUMBER)]
     else:
-        added |= {*_BOUNDS, *EMISSION_COLUMNS}
+        added |= {*WINDOW_BOUNDS, *EMISSION_COLUMNS}
     for name in names:
         if name in added:
             option = "agg" if name in spec.aggregates else "column"

@@ -178,13 +178,24 @@ class WindowSpec(QuerySpec, InputSpec):
             raise OptionError("zone_column", column, "isn't a key column", "add it to the key")
 
     def _check_axis(self) -> None:
-        windows, firing = self.windows, self.firing
+        windows = self.windows
         if self.sets is not None and (self.axis == "rows" or windows.retracts):
             hint = "measure windows of one length in time, or write a query for each set"
             raise OptionError("sets", str(windows), "are others for each set of keys", hint)
         if self.axis == "time" and self.time is None:
             hint = "name the column of event times, or measure windows in muntin.rows(N)"
             raise OptionError("time", None, f"is missing for {windows}", hint)
+        self._check_policies()
+        if self.by_arrival and self.firing.grace:
+            hint = 'give no grace, or offset=("partition", "offset")'
+            raise OptionError("grace", self.firing.grace, "means nothing: no arrival is late", hint)
+        offset = self.offset if self.axis == "rows" else None
+        if offset is not None and self.keys and self.keys[0] != offset[0]:
+            hint = f"let the first key be {offset[0]!r}"
+            raise OptionError("key", self.keys, "doesn't begin with the partition", hint)
+
+    def _check_policies(self) -> None:
+        windows, firing = self.windows, self.firing
         if not firing.repeat and firing.early is None:
             hint = "add early(), or leave it out: each window emits once"
             raise OptionError("repeat", False, "means nothing without early firings", hint)
@@ -206,13 +217,6 @@ class WindowSpec(QuerySpec, InputSpec):
             if self.by_arrival:
                 hint = 'give offset=("partition", "offset")'
                 raise OptionError("gap", str(windows), "counts messages of other keys too", hint)
-        if self.by_arrival and firing.grace:
-            hint = 'give no grace, or offset=("partition", "offset")'
-            raise OptionError("grace", firing.grace, "means nothing: no arrival is late", hint)
-        offset = self.offset if self.axis == "rows" else None
-        if offset is not None and self.keys and self.keys[0] != offset[0]:
-            hint = f"let the first key be {offset[0]!r}"
-            raise OptionError("key", self.keys, "doesn't begin with the partition", hint)
 
     def _check_over(self, over: WaitingLimit) -> None:
         if self.axis == "rows" or self.windows.moves:

@@ -130,23 +130,11 @@ def accept_any(name: str, text: str) -> str:
     return text
 
 
-def make_choice(*texts: str) -> Convert:
-    """Return a conversion that accepts only some texts."""
+def make_choice(*texts: str, fold: Callable[[str], str] = str) -> Convert:
+    """Return a conversion that accepts only some texts; with ``str.lower``, in any case."""
 
     def check_choice(name: str, text: str) -> str:
-        if text not in texts:
-            hint = f"write one of {', '.join(map(repr, texts))}"
-            raise OptionError(name, text, "isn't a choice", hint)
-        return text
-
-    return check_choice
-
-
-def make_caseless_choice(*texts: str) -> Convert:
-    """Return a conversion that accepts only some texts, in upper or lower case."""
-
-    def check_choice(name: str, text: str) -> str:
-        if text.lower() not in (allowed.lower() for allowed in texts):
+        if fold(text) not in map(fold, texts):
             hint = f"write one of {', '.join(map(repr, texts))}"
             raise OptionError(name, text, "isn't a choice", hint)
         return text

@@ -14,6 +14,7 @@ from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlErro
 from muntin.model.inputs import INPUT_OPTIONS, InputOptions
 from muntin.model.pipeline import (
     EMISSION_COLUMNS,
+    WINDOW_BOUNDS,
     Column,
     DeclaredTable,
     Derived,
@@ -228,14 +229,14 @@ class _Reader:
             query.where and self._fill_placeholders(query.where),
             self._select_all(spec) if query.having else None,
             query.having and self._fill_placeholders(query.having),
-            marks.find_clock(spec.firing, spec.axis),
+            marks.find_clock(spec),
             self.form.shards,
             each=each,
         )
         return Flow(name, windowing, query.into, query.rejected)
 
     def _select_all(self, spec: WindowSpec) -> tuple[Column, ...]:
-        names = (*spec.keys, "window_start", "window_end", *spec.aggregates, *EMISSION_COLUMNS)
+        names = (*spec.keys, *WINDOW_BOUNDS, *spec.aggregates, *EMISSION_COLUMNS)
         return tuple(
             Column(name, name if name in EMISSION_COLUMNS else quote_name(name)) for name in names
         )

@@ -21,7 +21,6 @@ RowSelection = slice | NumberArray
 
 # The positions and numbers of this many messages fit into a core's cache.
 _MESSAGES, _BYTES = 20_000, 1 << 26
-_WORD, _BITS = 8, np.uint64(64)
 # After this many steps, a step for fewer messages than this costs more than reading them alone.
 _STEPS, _FEW = 64, 100
 
@@ -49,9 +48,6 @@ class ByteCursor:
         self.faults = no_faults(len(at))
         self.deferred = np.zeros(len(at), bool)
         self.steps = 0
-        # The sixteen bytes that follow each position, and how many of them were read at most.
-        self._following: tuple[NumberArray, NumberArray] | None = None
-        self._read = 0
 
     @classmethod
     def over(cls, values: Sequence[bytes], sizes: NumberArray, skip: int = 0) -> ByteCursor:
@@ -78,8 +74,6 @@ class ByteCursor:
         """Return the positions of some messages, and advance them by ``width``."""
         at = self._clamp(rows)
         self.at[rows] += width
-        if self._following is not None:
-            self._shift(rows, width)
         return at
 
     def _clamp(self, rows: RowSelection) -> NumberArray:
@@ -121,30 +115,12 @@ class ByteCursor:
     def varint(self, rows: RowSelection) -> NumberArray:
         """Read the next unsigned varint of some messages: seven bits a byte, the lowest first."""
         at = self._clamp(rows)
-        # A slice has all messages.
-        words = self._look(at) if isinstance(rows, slice) else gather(self.data, at, "<u8")
+        # To gather again costs less than to shift what was gathered before.
+        words = gather(self.data, at, "<u8")
         number, width, beyond = decode_varints(self.bytes, at, words)
+        self.at[rows] += width
         self.mark(rows, beyond)
-        self.move(rows, width)
         return number
-
-    def _look(self, at: NumberArray) -> NumberArray:
-        """Return the next eight bytes of all messages; the buffer isn't read for each number."""
-        if self._following is None:
-            pairs = gather(self.data, at, "V16").view("<u8")
-            self._following, self._read = (pairs[::2].copy(), pairs[1::2]), 0
-        return self._following[0]
-
-    def _shift(self, rows: RowSelection, width: Any) -> None:
-        """Drop the bytes that all messages were advanced by, or all of them."""
-        most = int(np.max(width, initial=0))
-        if self._following is None or not isinstance(rows, slice) or self._read + most > _WORD:
-            self._following = None
-            return
-        low, high = self._following
-        bits = np.multiply(width, 8, dtype=np.int64).astype(np.uint64)
-        self._following = (low >> bits) | (high << (_BITS - bits)), high >> bits
-        self._read += most
 
     def zigzag(self, rows: RowSelection) -> NumberArray:
         """Read the next number of some messages whose lowest bit is its sign."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -66,6 +66,9 @@ class CsvPayloads:
     zone: SessionZone
     fields: Sequence[str] | None = None
 
+    # The pattern of the last messages; the next ones are likely to have it, too.
+    _recent: list[Pattern] = field(default_factory=list, init=False, repr=False, compare=False)
+
     may_have_header: ClassVar[bool] = True
 
     @property
@@ -90,7 +93,9 @@ class CsvPayloads:
         What has another number of fields isn't split, so that short payloads cost little, however
         many fields a record has.
         """
-        return decode_alike(values, self.columns, self.zone, self.form, self._decode_any)
+        return decode_alike(
+            values, self.columns, self.zone, self.form, self._decode_any, self._recent
+        )
 
     def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode records that are written in any way."""

@@ -36,7 +36,7 @@ from muntin.sources.kafka_connection import (
     ConnectionSettings,
     FetchError,
 )
-from muntin.sources.kafka_consumer import PartitionName
+from muntin.sources.kafka_consumer import MOST_MESSAGES, PartitionName
 from muntin.sources.record_batches import (
     Aborted,
     DamagedBatchError,
@@ -98,7 +98,9 @@ class FetchProgress:
         messages = select_messages(batches, aborted)
         self.batches += [batch for batch in messages if batch.base < self.end and batch.count]
         each = len(data) / (self.start - before)
-        self.wanted = int(min(max((self.end - self.start) * each * 1.1, _LEAST), MOST_BYTES / 2))
+        # More than a frame's messages would make a larger frame, which no cache holds.
+        count = min(self.end - self.start, MOST_MESSAGES)
+        self.wanted = int(min(max(count * each * 1.1, _LEAST), MOST_BYTES / 2))
 
 
 class Fetcher:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -22,7 +22,7 @@ from muntin.sources.byte_values import ByteValues, Integers
 from muntin.sources.json_members import as_read, find_faults
 from muntin.sources.json_patterns import JSON
 from muntin.sources.json_syntax import find_objects
-from muntin.sources.message_patterns import decode_alike
+from muntin.sources.message_patterns import Pattern, decode_alike
 from muntin.sources.payload_lines import PayloadLines, may_have_half_pairs
 from muntin.sources.payloads import Decoded, Faults, no_faults
 from muntin.sources.text_values import (
@@ -49,6 +49,9 @@ class JsonPayloads:
     columns: dict[str, pl.DataType]
     zone: SessionZone
 
+    # The pattern of the last messages; the next ones are likely to have it, too.
+    _recent: list[Pattern] = field(default_factory=list, init=False, repr=False, compare=False)
+
     may_have_header: ClassVar[bool] = False
 
     @property
@@ -58,7 +61,7 @@ class JsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
-        return decode_alike(values, self.columns, self.zone, JSON, self._decode_any)
+        return decode_alike(values, self.columns, self.zone, JSON, self._decode_any, self._recent)
 
     def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads that are written in any way."""

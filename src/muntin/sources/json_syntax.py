@@ -65,6 +65,8 @@ _HALF_PAIR = rf"\A(?:{_NO_HALF})*(?:\\u[dD][c-fC-F]|{_HIGH}(?:{_NO_LOW}))"
 
 # No message may have it, so it stands for a string in what follows; a zero stands for any value.
 _TEXT = "\x01"
+# The bracket that each closing one belongs to.
+_OPENERS = {"]": "[", "}": "{"}
 _TOKENS = rf"\A{_SPACE}\{{(?:[{_TEXT}:,{{}}\[\] \t\r\n]|{_NUMBER}|{_WORD})*\}}{_SPACE}\z"
 
 
@@ -169,39 +171,33 @@ def _is_nested(tokens: str, deepest: int) -> bool:
         except ValueError:
             return False
         return True
-    closers: list[str] = []
+    opened: list[str] = []
     # The token before; after a value of any kind it is a zero.
     before = ":"
     for token in tokens:
-        if token in "]}":
-            if not closers or closers.pop() != token or before not in "0[{":
-                return False
-            # Only the matching bracket may follow an opening one directly.
-            if before in "[{" and {"[": "]", "{": "}"}[before] != token:
+        if token in _OPENERS:
+            if before not in "0[{" or not opened or opened.pop() != _OPENERS[token]:
                 return False
             before = "0"
-        elif token == ",":
-            if before != "0" or not closers:
+        elif token in ",:":
+            # A value is followed by a comma, and a name by a colon.
+            if before != ("0" if token == "," else _TEXT) or not opened:
                 return False
             before = token
-        elif token == ":":
-            if before != _TEXT:
-                return False
-            before = token
-        elif closers and closers[-1] == "}" and before in "{,":
+        elif before in "{," and opened and opened[-1] == "{":
             if token != _TEXT:
                 return False
             before = token
         elif before not in ":[,":
             return False
         elif token in "[{":
-            closers.append("]" if token == "[" else "}")
-            if len(closers) > deepest:
+            opened.append(token)
+            if len(opened) > deepest:
                 return False
             before = token
         else:
             before = "0"
-    return before == "0" and not closers
+    return before == "0" and not opened
 
 
 def _find_finite(tokens: pl.Series) -> pl.Series:

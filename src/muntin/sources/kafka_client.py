@@ -22,12 +22,12 @@ from muntin.sources.kafka_options import (
     is_librdkafkas,
     refuse_unknown_name,
 )
+from muntin.sources.text_values import BOOLEAN_TEXTS
 
 _PROTOCOL = "security.protocol"
 _PROTOCOLS = ("plaintext", "sasl_plaintext", "ssl", "sasl_ssl")
 _MECHANISMS = {"sasl.mechanism", "sasl.mechanisms"}
 _IGNORED = re.compile(r"property (\S+) is a (producer|consumer) property and will be ignored")
-_TRUTH = {"true": True, "false": False}
 
 
 def of_connector(options: Mapping[str, str]) -> dict[str, str]:
@@ -242,7 +242,7 @@ class _Warnings(logging.Handler):
 def _is_lossy(options: Mapping[str, str]) -> bool:
     """Return whether to continue if messages were deleted before they were read."""
     value = str(options.get(DATA_LOSS, "true")).lower()
-    if value not in _TRUTH:
+    if value not in BOOLEAN_TEXTS:
         hint = "give 'true' or 'false'"
         raise OptionError(DATA_LOSS, options[DATA_LOSS], "is neither true nor false", hint)
-    return not _TRUTH[value]
+    return not BOOLEAN_TEXTS[value]

@@ -167,6 +167,8 @@ def _repeat_by_part(
     values: Sequence[object], parts: Sequence[Columns], dtype: pl.DataType
 ) -> pl.Series:
     """Return a column with the value of each part for all of its messages."""
+    if len(parts) == 1:
+        return pl.Series(values, dtype=dtype).new_from_index(0, parts[0].count)
     rows = np.repeat(np.arange(len(parts)), [part.count for part in parts])
     return pl.Series(values, dtype=dtype)[rows]
 
@@ -195,7 +197,8 @@ def _own_column(
         if name == "timestamp":
             # Kafka writes -1 for a message without a timestamp, and no timestamp is earlier.
             times = pl.Series(both[:, 1] * 1000).cast(pl.Datetime("us", "UTC"))
-            return times.set(pl.Series((both[:, 1] < 0) | (both[:, 0] == 0)), None)
+            lacks = (both[:, 1] < 0) | (both[:, 0] == 0)
+            return times.set(pl.Series(lacks), None) if lacks.any() else times
         # Spark has 0 for the producer's time, and 1 for the broker's.
         return pl.Series(both[:, 0] - 1)
     headers = [[{"key": k, "value": v} for k, v in some or ()] or None for some in values]

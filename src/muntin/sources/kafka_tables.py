@@ -15,8 +15,8 @@ from urllib.parse import urlsplit, urlunsplit
 from muntin.model.errors import OptionError
 from muntin.model.references import encode_user
 from muntin.sources.kafka_options import refuse_unknown_name
+from muntin.sources.text_values import BOOLEAN_TEXTS
 
-_TRUTH = {"true": True, "false": False}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Names of Flink and Spark for our own options.
 _READING = {
@@ -270,9 +270,9 @@ def _parse_client_options(left: Mapping[str, str], more: tuple[str, ...]) -> dic
 
 
 def _parse_boolean(name: str, value: str) -> bool:
-    if value.lower() not in _TRUTH:
+    if value.lower() not in BOOLEAN_TEXTS:
         raise OptionError(name, value, "is neither true nor false", "give 'true' or 'false'")
-    return _TRUTH[value.lower()]
+    return BOOLEAN_TEXTS[value.lower()]
 
 
 def _parse_count(name: str, value: str) -> int:

@@ -189,11 +189,15 @@ def decode_alike(
     zone: SessionZone,
     form: Format,
     decode_others: Callable[[Sequence[bytes | None]], Decoded],
+    recent: list[Pattern],
 ) -> Decoded:
-    """Decode messages by their patterns, and those without one by another reader."""
+    """Decode messages by their patterns, and those without one by another reader.
+
+    ``recent`` has the pattern of the messages before, if they had one, and gets that of these.
+    """
     if not isinstance(values, ByteValues) or len(values) < FEWEST:
         return decode_others(values)
-    groups = [*read_alike(values, columns, form)]
+    groups = [*read_alike(values, columns, form, recent)]
     if not groups:
         return decode_others(values)
     parts = [_convert(group, columns, zone) for group in groups]
@@ -259,7 +263,10 @@ def _unite(parts: Sequence[Decoded], positions: Sequence[Integers]) -> Decoded:
 
 
 def read_alike(
-    values: ByteValues, columns: Mapping[str, pl.DataType], form: Format
+    values: ByteValues,
+    columns: Mapping[str, pl.DataType],
+    form: Format,
+    recent: list[Pattern],
 ) -> Iterator[Alike]:
     """Read messages by the patterns of some of them, as long as a pattern fits many.
 
@@ -267,22 +274,43 @@ def read_alike(
         values: The messages.
         columns: Names and types of the columns to return; times have microseconds.
         form: How the messages are written.
+        recent: The first pattern of the messages before, which is tried first, if there is one.
     """
     left = np.arange(len(values))
-    for _ in range(_MOST_PATTERNS):
+    for number in range(_MOST_PATTERNS):
         if len(left) < FEWEST:
             return
-        rest = values.select(left)
-        pattern = _find_common(rest, columns, form)
-        if pattern is None:
-            return
-        parts = _read_parts(rest, pattern, columns, form)
+        rest = values.select(left) if number else values
+        read = None if number else _read_by_recent(values, recent, columns, form)
+        if read is None:
+            pattern = _find_common(rest, columns, form)
+            if pattern is None:
+                return
+            read = pattern, _read_parts(rest, pattern, columns, form)
+        pattern, parts = read
+        if not number:
+            recent[:] = [pattern]
         agrees = np.concatenate([part.agrees for part in parts])
         others = _judge_others(rest, pattern, columns, form, agrees, parts)
         rows = _make_rows(rest, pattern, columns, agrees, parts)
         names = [member.name for member in pattern.members]
         yield Alike(left[agrees], rows, names, others)
         left = left[~agrees]
+
+
+def _read_by_recent(
+    values: ByteValues,
+    recent: list[Pattern],
+    columns: Mapping[str, pl.DataType],
+    form: Format,
+) -> tuple[Pattern, list[_Part]] | None:
+    """Read messages by a pattern, if there is one and most of them have it."""
+    for pattern in recent[:1]:
+        parts = _read_parts(values, pattern, columns, form)
+        if sum(np.count_nonzero(part.agrees) for part in parts) > len(values) // 2:
+            return pattern, parts
+        recent.clear()
+    return None
 
 
 def _find_common(

@@ -16,11 +16,12 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import decode_text
+from muntin.model.axis import SECOND
 from muntin.sources.byte_cursor import ByteCursor, decode_in_batches, replace_nulls
 from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import drop_repeated_keys, list_of
 from muntin.sources.payloads import HEAD, MOST_ITEMS, Decoded
-from muntin.sources.protobuf_scalar import MICROS, MOST_SECONDS, read_message
+from muntin.sources.protobuf_scalar import MOST_SECONDS, read_message
 from muntin.sources.protobuf_schema import ProtoField, ProtoMessage, ProtoType
 from muntin.sources.protobuf_values import (
     FIXED,
@@ -237,7 +238,7 @@ def _read_nested(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, Number
         return frame.to_struct(), wrong
     seconds, nanos = (frame[name].to_numpy() for name in ("seconds", "nanos"))
     beyond = (seconds < -MOST_SECONDS) | (seconds > MOST_SECONDS)
-    return pl.Series(np.where(beyond, 0, seconds) * MICROS + nanos // 1000), wrong | beyond
+    return pl.Series(np.where(beyond, 0, seconds) * SECOND + nanos // 1000), wrong | beyond
 
 
 def _encode_indexes(indexes: Sequence[int]) -> bytes:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from muntin.model.axis import SECOND
 from muntin.sources.payloads import MOST_ITEMS
 from muntin.sources.protobuf_schema import ProtoField, ProtoType
 from muntin.sources.protobuf_values import EIGHT, FIXED, FOUR, SIZED, VARINT, wire_of
 from muntin.sources.varints import MalformedError, read_varint
 
-MICROS = 1_000_000
 # Times of more seconds don't fit into microseconds of 64 bits.
-MOST_SECONDS = (2**63 - 1) // MICROS - 1
+MOST_SECONDS = (2**63 - 1) // SECOND - 1
 _FORMS = {
     "double": "<d", "fixed64": "<Q", "sfixed64": "<q",
     "float": "<f", "fixed32": "<I", "sfixed32": "<i",
@@ -137,7 +137,7 @@ def _convert(data: bytes, raw: Any, kind: ProtoType) -> Any:
         return values
     if not -MOST_SECONDS <= values["seconds"] <= MOST_SECONDS:
         raise MalformedError
-    return values["seconds"] * MICROS + values["nanos"] // 1000
+    return values["seconds"] * SECOND + values["nanos"] // 1000
 
 
 def _read_number(data: bytes, at: int, end: int, kind: str) -> tuple[Any, int]:

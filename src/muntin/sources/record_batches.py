@@ -18,6 +18,7 @@ import numpy as np
 
 from muntin.sources.byte_cursor import ByteCursor
 from muntin.sources.byte_values import ROOM, Bytes, ByteValues, Integers
+from muntin.sources.plain_records import RecordFields, read_plain
 from muntin.sources.record_chain import BrokenChainError, find_records, read_zigzag
 
 # The header: base offset, length, leader epoch, magic, checksum, attributes, last offset delta,
@@ -129,8 +130,6 @@ def split_batches(data: bytes | memoryview) -> Iterator[RecordBatch]:
 
     Raises ``DamagedBatchError`` or ``UnknownFormatError`` (an older format, an unknown codec).
     """
-    from google_crc32c import value as checksum
-
     view, at = memoryview(data), 0
     while at + _BEFORE_CHECKED <= len(view):
         length, magic = struct.unpack_from(">i4xb", view, at + 8)
@@ -143,7 +142,7 @@ def split_batches(data: bytes | memoryview) -> Iterator[RecordBatch]:
             return
         (base, _, _, _, crc, attributes, delta, first_time, greatest_time, producer, _, _,
          count) = _HEADER.unpack_from(view, at)  # fmt: skip
-        if checksum(bytes(view[at + _BEFORE_CHECKED : end])) != crc:
+        if _compute_checksum(view[at + _BEFORE_CHECKED : end]) != crc:
             raise DamagedBatchError(f"the batch at offset {base} isn't what its checksum says")
         if count < 0 or delta < 0 or base < 0:
             raise DamagedBatchError(f"the batch at offset {base} has {count} records")
@@ -155,6 +154,14 @@ def split_batches(data: bytes | memoryview) -> Iterator[RecordBatch]:
             _read_body(attributes & _CODEC, view[at + _HEADER.size : end], base, count),
         )  # fmt: skip
         at = end
+
+
+def _compute_checksum(data: memoryview) -> int:
+    import google_crc32c
+
+    # The library's own code takes the bytes of an array without a copy; its substitute doesn't.
+    is_native = google_crc32c.implementation == "c"
+    return int(google_crc32c.value(np.frombuffer(data, np.uint8) if is_native else bytes(data)))
 
 
 def select_messages(
@@ -177,11 +184,15 @@ def select_messages(
 
 def read_records(batches: Sequence[RecordBatch]) -> Records:
     """Read the records of batches, or raise ``DamagedBatchError``."""
-    room = bytes(ROOM)
-    data = np.frombuffer(bytearray().join([room, *(b.body for b in batches), room]), np.uint8)
+    data = np.empty(sum(len(batch.body) for batch in batches) + 2 * ROOM, np.uint8)
+    data[:ROOM] = data[-ROOM:] = 0
     parts, begin = [], 0
     for group in _group_batches(batches):
-        end = begin + sum(len(batch.body) for batch in group)
+        end = begin
+        for batch in group:
+            # A group is copied just before it is read, while it is in a core's cache.
+            data[end + ROOM : end + ROOM + len(batch.body)] = np.frombuffer(batch.body, np.uint8)
+            end += len(batch.body)
         parts.append(_read_group(group, data[begin : end + 2 * ROOM]).move(data, begin))
         begin = end
     return parts[0] if len(parts) == 1 else _join_records(parts)
@@ -221,15 +232,33 @@ def _read_group(batches: Sequence[RecordBatch], data: Bytes) -> Records:
     if (counts * _SMALLEST_RECORD > sizes).any():
         raise DamagedBatchError("a batch says that it has more records than bytes")
     try:
-        starts = find_records(data, ends - sizes, ends, counts)
+        chain = find_records(data, ends - sizes, ends, counts)
     except BrokenChainError as error:
         raise DamagedBatchError(_FRAMING) from error
+    fields = None
+    if chain.is_complete and all(b.last - b.base + 1 == b.count for b in batches):
+        fields = read_plain(data, chain, counts)
+    if fields is None:
+        fields = _read_fields(data, chain.starts, ends, counts)
     of_batch = np.repeat(np.arange(len(batches)), counts)
-    firsts = np.cumsum(counts) - counts
+    base = np.array([b.base for b in batches], np.int64)[of_batch]
+    last = np.array([b.last for b in batches], np.int64)[of_batch]
+    offsets = fields.offsets + base
+    _require(((offsets >= base) & (offsets <= last)).all())
+    times = np.array([b.time for b in batches], np.int64)[of_batch]
+    append_time = np.array([b.append_time is not None for b in batches], bool)[of_batch]
+    appended = np.array([b.append_time or 0 for b in batches], np.int64)[of_batch]
+    timestamps = np.where(append_time, appended, times + fields.timestamps)
+    return Records(offsets, timestamps, append_time, *fields[2:])
+
+
+def _read_fields(data: Bytes, starts: Integers, ends: Integers, counts: Integers) -> RecordFields:
+    """Read the fields of records of any form."""
     cursor = ByteCursor(data, starts.copy(), starts.copy())
     all_rows = slice(None)
     length = cursor.zigzag(all_rows)
     cursor.end = cursor.at + length
+    firsts = np.cumsum(counts) - counts
     _require((length > 0).all() and _are_adjacent(starts, cursor.end, ends, firsts, counts))
     cursor.move(all_rows, 1)
     timestamps = cursor.zigzag(all_rows)
@@ -241,15 +270,7 @@ def _read_group(batches: Sequence[RecordBatch], data: Bytes) -> Records:
     _require(not cursor.bad.any() and (header_counts >= 0).all())
     _skip_headers(cursor, header_counts)
     _require(not cursor.wrong().any())
-    base = np.array([b.base for b in batches], np.int64)[of_batch]
-    last = np.array([b.last for b in batches], np.int64)[of_batch]
-    offsets += base
-    _require(((offsets >= base) & (offsets <= last)).all())
-    times = np.array([b.time for b in batches], np.int64)[of_batch]
-    append_time = np.array([b.append_time is not None for b in batches], bool)[of_batch]
-    appended = np.array([b.append_time or 0 for b in batches], np.int64)[of_batch]
-    timestamps = np.where(append_time, appended, times + timestamps)
-    return Records(offsets, timestamps, append_time, keys, values, header_counts, header_starts)
+    return RecordFields(timestamps, offsets, keys, values, header_counts, header_starts)
 
 
 def _require(holds: Any) -> None:

@@ -9,10 +9,13 @@ the other, in many batches at once or batch by batch.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from muntin.engine.utf8 import Mask
 from muntin.sources.byte_cursor import ByteCursor
-from muntin.sources.byte_values import Bytes, Integers
+from muntin.sources.byte_values import Bytes, Integers, gather
 from muntin.sources.varints import read_varints, unzigzag
 
 # From this many batches on, a step for all of them is faster than following each batch.
@@ -28,39 +31,69 @@ class BrokenChainError(ValueError):
     """A record doesn't end within its batch."""
 
 
-def find_records(data: Bytes, begins: Integers, ends: Integers, counts: Integers) -> Integers:
-    """Return where each record begins, batch after batch, or raise ``BrokenChainError``.
+class RecordChain(NamedTuple):
+    """The positions of records, batch after batch.
+
+    Attributes:
+        starts: Where each begins.
+        fields: Where the fields after its length and attributes begin; empty if that isn't known.
+        ends: Where it ends, with a zero as its last byte; empty if that isn't known.
+    """
+
+    starts: Integers
+    fields: Integers
+    ends: Integers
+
+    @property
+    def is_complete(self) -> bool:
+        """True if all positions are known."""
+        return len(self.fields) == len(self.starts)
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def find_records(data: Bytes, begins: Integers, ends: Integers, counts: Integers) -> RecordChain:
+    """Return the positions of records, or raise ``BrokenChainError``.
 
     ``data`` has a zero before and ten bytes after the records of the batches, which begin at
     ``begins``, end at ``ends`` and have ``counts`` records.
     """
     guess = _guess_records(data, begins, ends, counts)
-    return _follow_records(data, begins, ends, counts) if guess is None else guess
+    if guess is not None:
+        return guess
+    return RecordChain(_follow_records(data, begins, ends, counts), _NONE, _NONE)
 
 
 def _guess_records(
     data: Bytes, begins: Integers, ends: Integers, counts: Integers
-) -> Integers | None:
+) -> RecordChain | None:
     """Find records without headers by their zeros; ``None`` if the guess isn't the chain."""
     total = int(counts.sum())
     if not total:
-        return np.empty(0, np.int64)
+        return RecordChain(_NONE, _NONE, _NONE)
     first, end = int(begins[0]), int(ends[-1])
+    if data[end - 1]:
+        return None
     at = np.concatenate(
         [_find_zeros(data, at, min(at + _AT_ONCE, end)) for at in range(first, end, _AT_ONCE)]
     )
-    low, high = data[at].astype(np.int64), data[at + 1].astype(np.int64)
-    long = low > 127
-    length = np.where(long, low & 127 | high << 7, low) >> 1
+    # The length, and the attributes behind its one or two bytes.
+    words = gather(data, at, "<u4")
+    long = (words & 0x80).astype(bool)
+    length = (words & 0x7F | np.where(long, words >> 1 & 0x3F80, 0)).astype(np.int64) >> 1
     attributes = at + 1 + long
     # Odd numbers are negative; a length of three bytes isn't guessed.
-    plain = (low & 1 == 0) & (length >= _SHORTEST) & ~(long & (high > 127))
-    plain &= data[attributes] == 0
-    at, next_positions = at[plain], (attributes + length)[plain]
+    plain = np.where(long, (words & 0xFF8081) == 0x80, (words & 0xFF01) == 0)
+    plain &= length >= _SHORTEST
+    if not plain.all():
+        at, attributes, length = at[plain], attributes[plain], length[plain]
+    next_positions = attributes + length
     for _ in range(_PRUNINGS):
         if len(at) <= total:
             break
-        at, next_positions = _prune(at, next_positions, first, end)
+        chained = _find_chained(at, next_positions, first, end)
+        at, attributes, next_positions = at[chained], attributes[chained], next_positions[chained]
     if (
         len(at) != total
         or at[0] != first
@@ -69,7 +102,9 @@ def _guess_records(
     ):
         return None
     has = counts > 0
-    return at if (at[(np.cumsum(counts) - counts)[has]] == begins[has]).all() else None
+    if (at[(np.cumsum(counts) - counts)[has]] != begins[has]).any():
+        return None
+    return RecordChain(at, attributes + 1, next_positions)
 
 
 def _find_zeros(data: Bytes, begin: int, end: int) -> Integers:
@@ -82,16 +117,14 @@ def _find_zeros(data: Bytes, begin: int, end: int) -> Integers:
     return np.flatnonzero(zero[:-3] & (zero[2:-1] | zero[3:])) + begin
 
 
-def _prune(
-    at: Integers, next_positions: Integers, first: int, end: int
-) -> tuple[Integers, Integers]:
-    """Drop guessed records that don't begin at the end of another, or end at no beginning."""
+def _find_chained(at: Integers, next_positions: Integers, first: int, end: int) -> Mask:
+    """Return which guessed records begin at the end of another, and end where one begins."""
     following = np.searchsorted(at, next_positions)
     follows = np.append(at, -1)[following] == next_positions
     preceded = at == first
     preceded[following[follows]] = True
-    chained = (follows | (next_positions == end)) & preceded
-    return at[chained], next_positions[chained]
+    chained: Mask = (follows | (next_positions == end)) & preceded
+    return chained
 
 
 def _follow_records(data: Bytes, at: Integers, ends: Integers, counts: Integers) -> Integers:

@@ -27,7 +27,9 @@ _MOST_DIGITS, _EXACT_DIGITS = 18, 15
 _POWERS = 10 ** np.arange(_MOST_DIGITS + 1, dtype=np.uint64)
 _LOWEST = np.uint64(255)
 # The number of characters of times.
-_SECONDS, _MILLISECONDS = 19, 23
+_MINUTES, _SECONDS, _MILLISECONDS = 16, 19, 23
+# From so many messages on, it pays to look whether their times have one minute.
+_MANY = 100
 
 
 def _repeat(byte: int) -> np.uint64:
@@ -43,6 +45,10 @@ _MERGES = [
     (np.uint64(100), np.uint64(16), np.uint64(0x0000FFFF0000FFFF)),
     (np.uint64(10_000), np.uint64(32), np.uint64(0x00000000FFFFFFFF)),
 ]
+
+
+# A time at the start of a minute, with room after it.
+_FIRST_MINUTE = b"%b:00" + bytes(ROOM)
 
 
 class TextCursor:
@@ -196,24 +202,47 @@ class TextCursor:
         ``form`` is ``0000-00-00T00:00:00``, with any byte in place of the ``T``, and with a
         fraction of three or six zeros or none.
         """
-        pairs = self._read_pairs(form)
+        minute = self._skip_common_minute(form)
+        skipped = 0 if minute is None else _MINUTES
+        pairs = self._read_pairs(form[skipped:])
 
         def pair(position: int) -> Integers:
-            word, byte = divmod(position, _WORD)
+            word, byte = divmod(position - skipped, _WORD)
             return (pairs[word] >> np.uint64(_WORD * byte) & _LOWEST).view(np.int64)
 
-        date = [100 * pair(0) + pair(2), pair(5), pair(8)]
-        first = int(self.agrees.argmax())
-        if all(((part == part[first]) | ~self.agrees).all() for part in date):
-            date = [part[first : first + 1] for part in date]
-        days, is_day = _count_days(*date)
-        hour, minute, second = pair(11), pair(14), pair(17)
-        self.agrees &= is_day & (hour < 24) & (minute < 60) & (second < 60)
-        micros = ((days * 24 + hour) * 3600 + minute * 60 + second) * 1_000_000
+        if minute is None:
+            date = [100 * pair(0) + pair(2), pair(5), pair(8)]
+            first = int(self.agrees.argmax())
+            if all(((part == part[first]) | ~self.agrees).all() for part in date):
+                date = [part[first : first + 1] for part in date]
+            days, is_day = _count_days(*date)
+            hour, past = pair(11), pair(14)
+            self.agrees &= is_day & (hour < 24) & (past < 60)
+            minute = ((days * 24 + hour) * 60 + past) * 60_000_000
+        second = pair(17)
+        self.agrees &= second < 60
+        micros = minute + second * 1_000_000
         if len(form) > _SECONDS:
             micros += pair(20) * 10_000 + pair(22) * 100
         # In a form with milliseconds, the pair before has the last digit and a zero byte.
         return micros + pair(24) if len(form) > _MILLISECONDS else micros
+
+    def _skip_common_minute(self, form: bytes) -> Integers | None:
+        """Read the minute of times in microseconds, if it is the same in all of many messages."""
+        date, read = self._look(), self._read
+        if len(date) < _MANY or read + _MINUTES + _WORD > _WINDOW or (date != date[0]).any():
+            return None
+        self._read += _WORD
+        time = self._look()
+        if (time == time[0]).all():
+            text = np.frombuffer(_FIRST_MINUTE % (date[0].tobytes() + time[0].tobytes()), np.uint8)
+            first = TextCursor(text, np.zeros(1, np.int64))
+            minute = first.read_time(form[:_SECONDS])
+            if first.agrees[0]:
+                self._read += _WORD
+                return minute
+        self._read = read
+        return None
 
     def _read_pairs(self, form: bytes) -> list[Words]:
         """Read texts of a form; return the number of two digits that begins at each byte."""
@@ -250,21 +279,26 @@ class TextCursor:
 
     def _read_digits(self) -> tuple[Mask | None, Words, Integers]:
         """Read a number's sign (``None`` if all are positive) and digits before a fraction."""
-        negative = ((self._look() & _LOWEST) == ord("-")) & self.agrees
-        has_negative = bool(negative.any())
-        if has_negative:
-            self._move(negative)
         word = self._look()
         number, count = _parse_word(word)
+        negative = None
+        if not count.all():
+            is_negative = ((word & _LOWEST) == ord("-")) & self.agrees
+            if is_negative.any():
+                negative = is_negative
+                self._move(negative)
+                word = self._look()
+                number, count = _parse_word(word)
+            self.agrees &= count > 0
         full = np.flatnonzero((count == _WORD) & self.agrees)
         if len(full):
             more, digits = self._parse_digits(self.at[full] + _WORD, _MOST_DIGITS - _WORD)
             number[full] = number[full] * _POWERS[digits] + more
             count[full] += digits
-        starts_with_zero = (word & _LOWEST) == ord("0")
-        self.agrees &= (count > 0) & ~(starts_with_zero & (count > 1))
+        zero = np.flatnonzero((word & _LOWEST) == ord("0"))
+        self.agrees[zero[count[zero] > 1]] = False
         self._move(count)
-        return negative if has_negative else None, number, count
+        return negative, number, count
 
     def _parse_digits(self, at: Integers, most: int = 2 * _WORD) -> tuple[Words, Integers]:
         """Return the digits at some positions, as numbers and their counts."""
@@ -284,12 +318,15 @@ class TextCursor:
 def _parse_word(word: Words) -> tuple[Words, Integers]:
     """Return the digits with which each word begins, as a number and their count."""
     digits = word ^ _ZEROS
-    count = _count_before(_mark_others(digits))
+    bits = _count_bits_before(_mark_others(digits))
     # The last digit moves to the last byte; before the first one are zeros.
-    number = digits << (_WORD * (_WORD - count)).astype(np.uint64)
+    number = digits << (64 - bits).astype(np.uint64)
     for ten, width, stays in _MERGES:
-        number = (number * ten + (number >> width)) & stays
-    return number, count
+        merged = number * ten
+        number >>= width
+        number += merged
+        number &= stays
+    return number, (bits >> 3).astype(np.int64)
 
 
 def _mark_others(digits: Words) -> Words:
@@ -312,8 +349,13 @@ def _find_stops(word: Words, first: Any, second: Any) -> Words:
 
 def _count_before(marks: Words) -> Integers:
     """Return the number of bytes before the first one whose top bit is set; 8 for none."""
+    return (_count_bits_before(marks) >> 3).astype(np.int64)
+
+
+def _count_bits_before(marks: Words) -> Bytes:
+    """Return the number of bits of the bytes before the first one whose top bit is set."""
     below = (marks & -marks) - np.uint64(1)
-    return (np.bitwise_count(below) >> 3).astype(np.int64)
+    return np.bitwise_count(below) & np.uint8(0xF8)
 
 
 def _count_days(year: Integers, month: Integers, day: Integers) -> tuple[Integers, Mask]:

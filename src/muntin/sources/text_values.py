@@ -25,7 +25,7 @@ _FIXED = re.compile(
 # Every format begins with a year and a hyphen; the year may have a sign, and blanks before it.
 _MAYBE_DATE = r"\A\s*[+-]?[0-9]+-"
 _TRIED = 20
-_TRUTH = {"true": True, "false": False}
+BOOLEAN_TEXTS = {"true": True, "false": False}
 
 
 def is_readable(dtype: pl.DataType) -> bool:
@@ -89,7 +89,9 @@ def _convert(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Ser
     if isinstance(dtype, pl.Datetime):
         return _parse_times(column, dtype, zone)
     if isinstance(dtype, pl.Boolean) and column.dtype == pl.String:
-        return column.str.to_lowercase().replace_strict(_TRUTH, default=None, return_dtype=dtype)
+        return column.str.to_lowercase().replace_strict(
+            BOOLEAN_TEXTS, default=None, return_dtype=dtype
+        )
     return column.cast(dtype, strict=False)
 
 

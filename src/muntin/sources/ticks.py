@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import polars as pl
 
 from muntin.model.attribute_hints import WithoutRows
+from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 
 _START, _VALUE = "start", "value"
 _ROWS_AT_ONCE = 500_000
-_SECOND = 1_000_000
 
 
 class TickSource(WithoutRows, Source):
@@ -44,13 +44,13 @@ class TickReader(SourceReader):
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan the ticks until now."""
-        now = round(self._clock() * _SECOND)
+        now = round(self._clock() * SECOND)
         if start is None:
             # The first tick is due when the query first plans.
             self._began = self._began or now
             start = {_START: self._began, _VALUE: 0}
         first = int(start[_VALUE])
-        passed = int((now - int(start[_START])) * self._rate / _SECOND) + 1
+        passed = int((now - int(start[_START])) * self._rate / SECOND) + 1
         last = max(first, passed)
         if limit is not None:
             last = min(last, first + limit)
@@ -64,7 +64,7 @@ class TickReader(SourceReader):
             values = pl.int_range(
                 value, min(value + _ROWS_AT_ONCE, int(end[_VALUE])), eager=True
             ).alias("value")
-            micros = (values * (_SECOND / self._rate)).round().cast(pl.Int64) + int(end[_START])
+            micros = (values * (SECOND / self._rate)).round().cast(pl.Int64) + int(end[_START])
             moments = micros.cast(pl.Datetime("us", "UTC")).alias("timestamp")
             yield pl.DataFrame([moments, values])
 
@@ -72,7 +72,7 @@ class TickReader(SourceReader):
         """Sleep until the next tick is due."""
         if start is None:
             return False
-        due = (int(start[_START]) + int(start[_VALUE]) / self._rate * _SECOND) / _SECOND
+        due = (int(start[_START]) + int(start[_VALUE]) / self._rate * SECOND) / SECOND
         time.sleep(max(0.0, min(timeout, due - self._clock())))
         return True
 

@@ -12,7 +12,7 @@ NumberArray = np.ndarray[Any, Any]
 
 _ONE, _BYTE, _TOP = np.uint64(1), np.uint64(56), np.uint64(63)
 # The bit of each byte that says that its number continues, and the other bits.
-_HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
+HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 # The same of the first byte, of the first two, and of the second.
 _HIGH_BIT, _TWO_BYTES = np.uint64(0x80), np.uint64(0x8080)
 _LOW_BYTE, _SECOND_BYTE, _SEVEN = np.uint64(0x7F), np.uint64(0x7F00), np.uint64(7)
@@ -22,6 +22,10 @@ _GAPS = [
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 ]
+
+
+# The last gap is between the fourth byte and the fifth.
+_FOUR_BYTES = 32
 
 
 class MalformedError(ValueError):
@@ -49,13 +53,18 @@ def decode_varints(
     if ((word & _TWO_BYTES) != _TWO_BYTES).all():
         second = ((word & _SECOND_BYTE) >> _ONE) * goes_on
         return word & _LOW_BYTE | second, (goes_on + _ONE).view(np.int64), beyond
-    stops = ~word & _HIGH_BITS
+    stops = ~word & HIGH_BITS
     # All bits up to the first byte that ends its number, or all bits if none does.
-    mask = (stops & -stops) ^ ((stops & -stops) - _ONE)
-    width = (np.bitwise_count(mask) >> 3).astype(np.int64)
-    number = word & mask & _LOW_BITS
-    for stays, moved, far in _GAPS:
-        number = (number & stays) | ((number & moved) >> far)
+    mask = stops ^ (stops - _ONE)
+    bits = np.bitwise_count(mask)
+    mask &= _LOW_BITS
+    number: NumberArray = word & mask
+    for stays, moved, far in _GAPS[: 3 if bits.max() > _FOUR_BYTES else 2]:
+        high: NumberArray = number & moved
+        high >>= far
+        number &= stays
+        number |= high
+    width = (bits >> 3).astype(np.int64)
     if not stops.all():
         _complete_long(data, at, np.flatnonzero(stops == 0), number, width, beyond)
     return number, width, beyond

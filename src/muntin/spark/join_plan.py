@@ -13,7 +13,7 @@ from muntin.engine.joins.joiner import SIDE, Joiner
 from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.chain import with_change_grace
-from muntin.hosts.tick_period import period_of_join
+from muntin.hosts.tick_period import find_tick_period
 from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.chain import connect_upstreams
@@ -66,7 +66,7 @@ def build_join(
     columns_of = {RESULTS: _list_result_columns(joiner, inputs), REJECTED: chain.rejected}
     stage = Stage(make, slots(count), columns_of, identity(), chain.layout)
     clocks = [inputs[side].clock for side in SIDES]
-    period = period_of_join([spec.side(side) for side in SIDES], clocks)
+    period = find_tick_period([spec.side(side) for side in SIDES], clocks)
     return Plan(spec, stage, chain.sources, period, spec.result_keys, shards, rebuild)
 
 

@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.engine.operator import RESULTS
+from muntin.hosts.chain import cover_disorder
+from muntin.hosts.failures import TRACEBACK
 from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.bounds import ByArrival
 from muntin.model.errors import OptionError, SqlError
@@ -40,7 +42,6 @@ from muntin.model.spec import WindowSpec
 from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import (
     add_window_time,
-    disorder_of,
     drop_emission,
     filter_results,
     find_end_columns,
@@ -133,7 +134,6 @@ def bind_statement(
         raise SqlError(text, at, problem, hint) from error
 
 
-_TRACEBACK = "Traceback (most recent call last):"
 # The line of a traceback that names the exception.
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception|Exit|Interrupt)\b")
 
@@ -144,7 +144,7 @@ def get_first_line(error: Exception) -> str:
     If that only announces the traceback of a Python process, it is the exception of that process.
     """
     lines = str(error).strip().splitlines()
-    if lines[0].endswith(_TRACEBACK):
+    if lines[0].endswith(TRACEBACK):
         raised = [line for line in lines[1:] if _RAISED.match(line)]
         lines = [re.sub(r"^muntin\.[\w.]+: ", "", line) for line in raised[-1:]] or lines
     return lines[0].rstrip(".;")
@@ -179,8 +179,7 @@ def _bind_windows(windowing: WindowRelation, find: Find) -> WindowedAggregate:
     frame, upstream = add_window_time(frame, find_upstream(frame), bare.time)
     time, computed = resolve_time(frame, bare.time)
     bare = replace(bare, time=time)
-    if upstream is not None and not bare.lateness:
-        bare = replace(bare, lateness=disorder_of(upstream))
+    bare = cover_disorder(bare, upstream)
     input_ = Input(
         frame,
         time,
@@ -233,8 +232,7 @@ def _bind_join(joining: JoinRelation, find: Find) -> Joined:
         frame = frames[side] = frames[side] if newest else drop_emission(frames[side], upstream)
         resolver = Resolver(frame.columns, _parse)
         side_spec = resolver.resolve_side(spec.side(side), joining.names[index])
-        if upstream is not None and not side_spec.lateness:
-            side_spec = replace(side_spec, lateness=disorder_of(upstream))
+        side_spec = cover_disorder(side_spec, upstream)
         spec = spec.with_side(side, side_spec)
         clock = resolver.resolve(joining.clocks[index])
         inputs[side] = Input(

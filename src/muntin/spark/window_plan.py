@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
-from muntin.hosts.tick_period import period_of_windows
+from muntin.hosts.tick_period import find_tick_period
 from muntin.hosts.windows import complete_spec, name_operands, name_session_columns
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import quote_name
@@ -99,7 +99,7 @@ def _make_plan(
     chain = connect_upstreams((source,), add_rejected_columns(input_.frame.schema, input_.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
     stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.layout)
-    period = period_of_windows(spec, input_.clock)
+    period = find_tick_period([spec], [input_.clock])
     plan = Plan(spec, stage, chain.sources, period, spec.keys, requested_shards, rebuild)
     return replace(plan, build_lean=partial(_drop_rejected, plan, spec, *chain.sources))
 

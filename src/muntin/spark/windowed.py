@@ -8,7 +8,7 @@ refused before anything runs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -23,7 +23,6 @@ from muntin.spark.explain import explain_spark_plan
 from muntin.spark.host.chain import (
     SparkUpstream,
     add_window_time,
-    disorder_of,
     find_upstream,
     mark_results,
 )
@@ -114,14 +113,13 @@ def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
     time, computed = resolve_time(rows, options["time"])
     _check_column("clock", clock, "a column", "give its name, or an expression as a Column")
     clock, arrived = resolve_time(rows, clock, "clock")
-    lag = partial(disorder_of, upstream) if upstream is not None else int
     return Windowed(
         _frame=rows,
         _keys=keys,
         _arrived=arrived,
         _upstream=upstream,
         _computed=computed,
-        **make_shared_parts(options, time=time, clock=clock, disorder=lag),
+        **make_shared_parts(options, time=time, clock=clock, rows=upstream),
     )
 
 

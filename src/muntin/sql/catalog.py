@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import (
     SIDE_COLUMNS,
+    WINDOW_BOUNDS,
     Column,
     DeclaredTable,
     Derived,
@@ -84,10 +85,7 @@ def find_shown_columns(relation: Relation) -> frozenset[str] | None:
     ):
         return None
     spec = relation.spec
-    return frozenset(name.lower() for name in (*spec.keys, *_BOUNDS, *spec.aggregates))
-
-
-_BOUNDS = ("window_start", "window_end")
+    return frozenset(name.lower() for name in (*spec.keys, *WINDOW_BOUNDS, *spec.aggregates))
 
 
 def resolve_bound_alias(relation: Relation, name: str) -> str:
@@ -96,10 +94,10 @@ def resolve_bound_alias(relation: Relation, name: str) -> str:
     Queries written for Flink say ``window_start AS starttime``. Results have both columns.
     """
     shown = (relation.columns if isinstance(relation, WindowRelation) else None) or ()
-    texts = {column.text: column.name for column in shown if column.name in _BOUNDS}
+    texts = {column.text: column.name for column in shown if column.name in WINDOW_BOUNDS}
     for column in shown:
         bound = texts.get(column.text, column.text.strip("`"))
-        if column.name.lower() == name.lower() and bound in _BOUNDS:
+        if column.name.lower() == name.lower() and bound in WINDOW_BOUNDS:
             return bound
     return name
 

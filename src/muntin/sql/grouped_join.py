@@ -13,7 +13,7 @@ from muntin.sql.cursor import Cursor, WindowNode, find_span, window_call_of
 from muntin.sql.expressions import walk
 from muntin.sql.joins import collect_conditions
 from muntin.sql.select_list import END, START
-from muntin.sql.syntax import FromItem, Select, SelectItem, ThenClause, WhenClause, WindowCall
+from muntin.sql.syntax import FromItem, Select, SelectItem, WindowCall
 from muntin.sql.window_functions import SPARK_FUNCTIONS, bind_window_call
 
 ColumnNames = Mapping[tuple[str, str], str]
@@ -123,10 +123,8 @@ def _find_columns(select: Select, sides: tuple[str, str]) -> Iterator[exp.Column
 
     Bounds of windows, and names that the select list defines, are no columns of a side.
     """
-    emit = select.emit
-    policies = [] if emit is None else [emit.early, emit.late]
-    parts = [one for p in policies for one in (p.parts if isinstance(p, ThenClause) else (p,))]
-    conditions = [one.condition for one in parts if isinstance(one, WhenClause)]
+    clauses = () if select.emit is None else select.emit.when_clauses
+    conditions = [clause.condition for clause in clauses]
     nodes = [*select.group, *select.scalars, select.having, *conditions]
     everything = list(walk(*(node for node in nodes if node is not None)))
     calls = [window_call_of(node) for node in everything if isinstance(node, WindowNode)]

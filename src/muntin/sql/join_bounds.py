@@ -14,6 +14,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from muntin.model.bounds import AsOf, Bound, ByArrival, Newest, Within
+from muntin.model.inputs import InputSpec
 from muntin.model.pipeline import WindowRelation
 from muntin.sql.catalog import ResolvedRelation, resolve_bound_alias
 from muntin.sql.cursor import Cursor, Span
@@ -56,6 +57,10 @@ class JoinSide:
     kind: str | None
     length: Interval | None
     time: str | None
+
+    def find_clock(self, spec: InputSpec) -> str | None:
+        """Return the column of arrival times, if the side reads it."""
+        return self.resolved.input_options.find_clock(spec)
 
     def resolve_column(self, name: str) -> str:
         """Return the name of a column in the relation; the alias of a bound becomes the bound."""

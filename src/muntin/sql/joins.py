@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model.axis import Axis
 from muntin.model.bounds import AsOf, Bound, ByArrival
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import How, JoinNulls, JoinSpec, Side, set_default_policies
@@ -91,13 +90,9 @@ def lower_join(
         where,
         unqualified,
         merged=bool(join.using),
-        clocks=(_find_clock(left, spec.left, spec.axis), _find_clock(right, spec.right, spec.axis)),
+        clocks=(left.find_clock(spec.left), right.find_clock(spec.right)),
     )
     return joining, spans
-
-
-def _find_clock(side: JoinSide, spec: Side, axis: Axis) -> str | None:
-    return side.resolved.input_options.find_clock(spec.firing, axis)
 
 
 def _check_primary_key(

@@ -493,7 +493,7 @@ def _build_windowing(
         where,
         select_list.build_columns(),
         select_list.having,
-        options.find_clock(spec.firing, spec.axis),
+        options.find_clock(spec),
         each=select_list.each,
     )
     return LoweredQuery(windowing, spans, scope.cursor.expression_spans)

@@ -180,7 +180,7 @@ def _lower_window_rows(
     where = None if select.where is None else scope.render(select.where)
     ranking = order_by_arrival(ranking, spec)
     spec = replace(spec, aggregates=_build_aggregates(ranking))
-    clock = options.find_clock(spec.firing, axis)
+    clock = options.find_clock(spec)
     windowing = WindowRelation(
         resolved.relation, spec, tuple(keys), where, clock=clock, ranking=ranking
     )

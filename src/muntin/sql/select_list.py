@@ -12,7 +12,14 @@ from muntin.model.aggregates import Aggregate, count
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
-from muntin.model.pipeline import EMISSION_COLUMNS, NUMBER, ROW_INDEX, Column, quote_name
+from muntin.model.pipeline import (
+    EMISSION_COLUMNS,
+    NUMBER,
+    ROW_INDEX,
+    WINDOW_BOUNDS,
+    Column,
+    quote_name,
+)
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec, check_effects
 from muntin.sql.cursor import Span
@@ -20,7 +27,7 @@ from muntin.sql.expressions import Scope, is_grouped_as_parsed, normalize
 from muntin.sql.syntax import Select, SelectItem
 from muntin.sql.window_functions import WindowBinding
 
-START, END = "window_start", "window_end"
+START, END = WINDOW_BOUNDS
 FLINK_ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
 """The last moment of a window, as Flink's functions return it."""
 ROW_NUMBER_COLUMN = Column(NUMBER, f"{ROW_INDEX} + 1")

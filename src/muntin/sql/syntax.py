@@ -187,6 +187,13 @@ class Emit:
         """True if it is ksqlDB's ``EMIT CHANGES``, which says nothing of rows without windows."""
         return self.spans.keys() == {"emit", "changes"}
 
+    @property
+    def when_clauses(self) -> list[WhenClause]:
+        """The conditions on which windows emit."""
+        policies = self.early, self.late
+        parts = [one for p in policies for one in (p.parts if isinstance(p, ThenClause) else (p,))]
+        return [part for part in parts if isinstance(part, WhenClause)]
+
 
 @dataclass(frozen=True)
 class SortKey:

@@ -22,10 +22,8 @@ def collect_emit_spans(emit: Emit | None) -> dict[str, Span]:
     for option, part_name in (("keep", "retain"), ("deltas", "deltas"), ("up_to", "fill")):
         if part_name in spans:
             spans[option] = spans[part_name]
-    for policy in () if emit is None else (emit.early, emit.late):
-        for part in policy.parts if isinstance(policy, ThenClause) else (policy,):
-            if isinstance(part, WhenClause):
-                spans["when"] = part.span
+    for clause in () if emit is None else emit.when_clauses:
+        spans["when"] = clause.span
     return spans
 
 

@@ -49,7 +49,7 @@ class RejectionFilter:
     def may_reject(self, time: int | str | None) -> bool:
         """Return whether the last message may be rejected."""
         spec, stream = self._spec, self._stream
-        if stream.future or not stream.is_readable():
+        if stream.excluded or not stream.is_readable():
             return True
         if spec.axis == "rows":
             return spec.offset is not None

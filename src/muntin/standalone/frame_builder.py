@@ -140,7 +140,7 @@ class FrameBuilder:
         cells: Mapping[str, Sequence[Any]],
         length: int,
         sample: pl.DataType | None = None,
-        future: Sequence[int] | None = None,
+        excluded: Mapping[str, Sequence[int]] | None = None,
     ) -> pl.DataFrame:
         """Build the frame of messages given as Python values, by field.
 
@@ -148,7 +148,8 @@ class FrameBuilder:
             cells: The values of each field; times as ``parse_micros`` returns them.
             length: The number of messages.
             sample: The type of the times, if it isn't known yet.
-            future: The numbers of messages that are too far ahead, if that was checked before.
+            excluded: The numbers of messages whose time is beyond a limit, by the reason, if that
+                was checked before.
         """
         time = self.fields.time
         if self.columns is None:
@@ -176,11 +177,7 @@ class FrameBuilder:
             ]
             texts = pl.Series(unread_texts, dtype=pl.String)
             malformed = [texts.is_not_null()]
-        ahead = None
-        if future is not None:
-            ahead = pl.Series([False], dtype=pl.Boolean).new_from_index(0, length)
-            ahead = ahead.scatter(future, True) if future else ahead
-        return self._add_flags(frame, positions, texts, malformed, ahead)
+        return self._add_flags(frame, positions, texts, malformed, excluded)
 
     def _build_from_mappings(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         fields: Iterable[str] = self.columns or dict.fromkeys(
@@ -222,9 +219,9 @@ class FrameBuilder:
         positions: pl.Series,
         unread: pl.Series | None,
         malformed: list[pl.Series],
-        future: pl.Series | None = None,
+        excluded: Mapping[str, Sequence[int]] | None = None,
     ) -> pl.DataFrame:
-        """Add the accompanying columns, and the flags of malformed and future messages."""
+        """Add the accompanying columns, and the flags of malformed and excluded messages."""
         if self.time_type.is_integer() and not self._has_warned:
             self._warn_of_unit(positions)
         frame = frame.with_columns(
@@ -237,12 +234,24 @@ class FrameBuilder:
             malformed = [*malformed, frame.select(unfit).to_series()]
         if malformed and (bad := reduce(or_, malformed)).any():
             frame = frame.with_columns(bad.alias(columns.MALFORMED))
-        flags = [] if future is None else [future.fill_null(False).alias(columns.FUTURE)]
-        if future is None and self.fields.limits and self.fields.time is not None:
-            times, clock = pl.col(columns.TIME), pl.lit(self.clock(), pl.Int64)
-            flags = frame.select(flag_times(times, clock, self.fields.limits)).get_columns()
-        flags = [flag for flag in flags if flag.any()]
+        flags = self._flag_times(frame, excluded)
         return frame.with_columns(flags) if flags else frame
+
+    def _flag_times(
+        self, frame: pl.DataFrame, excluded: Mapping[str, Sequence[int]] | None
+    ) -> list[pl.Series]:
+        """Return the flags of the limits that exclude some messages, which may be known."""
+        if excluded is not None:
+            none_excluded = pl.Series([False]).new_from_index(0, len(frame))
+            return [
+                none_excluded.clone().scatter(rows, True).alias(columns.LIMIT_FLAGS[reason])
+                for reason, rows in excluded.items()
+            ]
+        if not self.fields.limits or self.fields.time is None:
+            return []
+        times, clock = pl.col(columns.TIME), pl.lit(self.clock(), pl.Int64)
+        flags = frame.select(flag_times(times, clock, self.fields.limits)).get_columns()
+        return [flag for flag in flags if flag.any()]
 
     def _warn_of_unit(self, positions: pl.Series) -> None:
         """Warn once if integers look like present times in seconds or milliseconds."""

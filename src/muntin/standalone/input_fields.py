@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from muntin.model.bounds import SideName
-from muntin.model.inputs import TimeLimits
+from muntin.model.inputs import Limits
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
@@ -31,7 +31,7 @@ class InputFields:
     time: str | None
     offset: tuple[str, str] | None
     needed: tuple[tuple[str, str], ...]
-    limits: TimeLimits
+    limits: Limits
     reach: int
     gap: str | None = None
 

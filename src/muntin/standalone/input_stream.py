@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import OptionError
+from muntin.model.inputs import find_exceeded, find_safe_time
 from muntin.standalone.fields import MAX_TIME, MIN_TIME, fits_type, infer_time_type, parse_micros
 from muntin.standalone.frame_builder import FrameBuilder
 from muntin.standalone.input_fields import InputFields
@@ -29,7 +30,7 @@ class InputStream:
     together.
 
     Attributes:
-        future: The numbers of buffered messages that are too far ahead of the clock.
+        excluded: The numbers of buffered messages whose time is beyond a limit, by the reason.
     """
 
     def __init__(
@@ -42,9 +43,9 @@ class InputStream:
     ) -> None:
         self.fields = read
         self.builder = FrameBuilder(read, clock, schema)
-        self.future: list[int] = []
+        self.excluded: dict[str, list[int]] = {}
         self._clock = clock
-        self._latest_time = MIN_POSITION if read.limits else MAX_POSITION
+        self._safe_time = MIN_POSITION if read.limits else MAX_POSITION
         self._time_type: pl.DataType | None = None
         placed = read.offset or ()
         self._key_fields = [key for key in read.keys if key not in placed]
@@ -123,7 +124,7 @@ class InputStream:
             *self._columns_by_field.values(),
         ):
             column.clear()
-        self.future.clear()
+        self.excluded.clear()
 
     def add(self, key: Any, value: Any, time: Any, partition: Any, offset: Any) -> int | str | None:
         """Buffer a message; return its time in microseconds, or as text if it can't be read."""
@@ -154,14 +155,14 @@ class InputStream:
         if self._columns_without_values:
             columns = self._columns_without_values.items()
             self._columns_without_values = {name: c for name, c in columns if c[-1] is None}
-        if micros.__class__ is int and micros > self._latest_time and self._is_future(micros):
-            self.future.append(len(self._times) - 1)
+        if micros.__class__ is int and micros > self._safe_time:
+            self._judge_time(micros)
         return micros  # type: ignore[no-any-return]
 
     def to_frame(self) -> pl.DataFrame:
         """Return the buffered messages as a frame; they stay buffered until ``clear()``."""
         cells = self._get_cells()
-        return self.builder.build_from_cells(cells, len(self), self._time_type, self.future)
+        return self.builder.build_from_cells(cells, len(self), self._time_type, self.excluded)
 
     def empty_frame(self) -> pl.DataFrame:
         """Return an empty frame with the columns of all messages."""
@@ -184,12 +185,13 @@ class InputStream:
             self._time_type = infer_time_type(time)
         return parse_micros(time)
 
-    def _is_future(self, time: int) -> bool:
-        latest = self.fields.limits.find_latest(self._clock())
-        assert latest is not None
-        # The clock only advances, so the limit of an earlier reading stays valid.
-        self._latest_time = latest
-        return time > latest
+    def _judge_time(self, time: int) -> None:
+        """Note the last message if a limit excludes its time."""
+        clock, limits = self._clock(), self.fields.limits
+        self._safe_time = find_safe_time(limits, clock)
+        reason = find_exceeded(limits, time, clock)
+        if reason is not None:
+            self.excluded.setdefault(reason, []).append(len(self) - 1)
 
     def _add_field(self, name: str) -> None:
         if name not in self._columns_by_field and name not in self._taken:

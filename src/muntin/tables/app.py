@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from muntin.model.attribute_hints import WithoutRows
 from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, OutsideStreamError
-from muntin.model.inputs import MAX_AHEAD, TimeLimits
+from muntin.model.inputs import MAX_AHEAD, Limits
 from muntin.tables.agent import Agent, AgentSink
 from muntin.tables.clocks import FieldClock, is_same_function
 from muntin.tables.crontab import Crontab
@@ -310,9 +310,9 @@ class App(WithoutRows):
         return agent
 
     @property
-    def limits(self) -> TimeLimits:
+    def limits(self) -> Limits:
         """The bounds of an event's time, relative to the wall clock."""
-        return TimeLimits(self.max_ahead)
+        return MAX_AHEAD.limit(self.max_ahead)
 
     def get_rules(self) -> Rules:
         """Return the definitions and options that all partitions share."""

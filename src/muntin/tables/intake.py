@@ -65,8 +65,9 @@ class Intake:
                 return self._reject(topic, number, message, "null_time")
             time_micros = partition.wall if time is None else _to_position(time)
             # On Spark, a task judges the time and the key before a shard reads the value.
-            if partition.is_future(time_micros):
-                return self._reject(topic, number, message, "future", time=time_micros)
+            excluded = partition.judge_time(time_micros)
+            if excluded is not None:
+                return self._reject(topic, number, message, excluded, time=time_micros)
             key = None if key is None else _check_storable(read_key(key))
             if needs_key and key is None:
                 return self._reject(topic, number, message, "null_key", time=time_micros)
@@ -92,7 +93,7 @@ class Intake:
         watermarks = []
         for clock in self._app.clocks:
             time = clock.read_time(value)
-            if time is None or self._parts[0].is_future(time):
+            if time is None or self._parts[0].judge_time(time) is not None:
                 watermarks.append(self.watermarks.get(clock.name_for(topic.name), MIN_POSITION))
             else:
                 watermarks.append(

@@ -17,7 +17,7 @@ from typing import Any
 
 from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.model.inputs import NO_LIMITS, TimeLimits
+from muntin.model.inputs import Limits, find_exceeded
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, parse_manifest
 from muntin.tables.clocks import EventArrival, FieldClock
@@ -88,7 +88,7 @@ class Rules:
 
     tables: Mapping[str, TableSpec]
     lateness: Mapping[str, int]
-    limits: TimeLimits = NO_LIMITS
+    limits: Limits = ()
     clocks: Sequence[FieldClock] = ()
     idle: int | None = None
     follows_wall_clock: bool = False
@@ -201,10 +201,9 @@ class Partition:
             )
         return tables
 
-    def is_future(self, time: int) -> bool:
-        """Return whether a time is further ahead of the wall clock than allowed."""
-        latest = self.rules.limits.find_latest(self.wall)
-        return latest is not None and time > latest
+    def judge_time(self, time: int) -> str | None:
+        """Return the reason to reject a time that is too far from the wall clock."""
+        return find_exceeded(self.rules.limits, time, self.wall)
 
     @property
     def watermark(self) -> int | None:

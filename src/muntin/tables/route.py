@@ -183,8 +183,9 @@ class RouteTask:
         else:
             values, _ = self.reader(events)
             clock_times = pl.Series([clock.read_time(value) for value in values], dtype=pl.Int64)
-        latest = None if now is None else self.stage.app.limits.find_latest(now)
-        return clock_times if latest is None else clock_times.set(clock_times > latest, None)
+        for limit in () if now is None else self.stage.app.limits:
+            clock_times = clock_times.set(limit.excludes(clock_times, now), None)
+        return clock_times
 
     def _create_parts(
         self, events: pl.DataFrame, rejected: list[pl.DataFrame], seen: int, header: dict[str, Any]

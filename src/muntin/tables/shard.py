@@ -153,8 +153,9 @@ class TableShard(Lender):
         if time is None:
             self.reject(cursor, "null_time")
             return None
-        if self.part.is_future(time):
-            self.reject(cursor, "future")
+        excluded = self.part.judge_time(time)
+        if excluded is not None:
+            self.reject(cursor, excluded)
             return None
         self.feeds[clock.name_for(cursor.topic)] = None
         return time, cursor.arrival.watermark_of(clock)

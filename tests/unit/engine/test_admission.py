@@ -15,7 +15,7 @@ KINDS: dict[str, Any] = {
     columns.TIME: pl.Int64,
     columns.KEEP: pl.Boolean,
     columns.MALFORMED: pl.Boolean,
-    columns.FUTURE: pl.Boolean,
+    columns.LIMIT_FLAGS["future"]: pl.Boolean,
 }
 GOOD = ("a", 5, True, False, False)
 

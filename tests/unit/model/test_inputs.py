@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from muntin.hosts.tick_period import find_tick_period
 from muntin.model.errors import OptionError
 from muntin.model.inputs import AHEAD, InputOptions, InputSpec
-from muntin.model.policies import Firing
+from muntin.model.joins import Side
+from muntin.model.policies import Every, Firing
 from muntin.tables.app import App
 
 SECOND = 1_000_000
@@ -61,3 +63,33 @@ def test_a_zone_may_change_where_nothing_depended_on_it() -> None:
 def test_the_retention_is_at_least_the_grace() -> None:
     with pytest.raises(OptionError, match="keep='1 row' is below the grace 2 rows; keep at least"):
         InputSpec(("k",), None, firing=Firing(grace=2, retention=1)).check_input("rows")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, False),
+        ({"max_ahead": 5}, True),
+        ({"max_ahead": 5, "time": None}, False),
+        ({"idle": 5}, True),
+        ({"firing": Firing(late=Every(5))}, False),
+        ({"firing": Firing(late=Every(5), grace=1, retention=1)}, True),
+    ],
+)
+def test_a_query_reads_the_clock_if_one_of_its_options_depends_on_it(
+    options: dict[str, Any], expected: bool
+) -> None:
+    spec = InputSpec(**{"keys": (), "time": "at", **options})
+    assert spec.reads_clock is expected
+    assert InputOptions("at", "came").find_clock(spec) == ("came" if expected else None)
+    if expected:
+        assert find_tick_period([spec], ["came"]) is None
+    else:
+        with pytest.raises(OptionError, match=r"without max_ahead=, idle= and policies"):
+            find_tick_period([spec], ["came"])
+
+
+def test_a_side_of_a_join_has_late_messages_without_a_grace() -> None:
+    side = Side(("k",), "at", firing=Firing(late=Every(5)))
+    assert side.reads_clock
+    assert find_tick_period([side, side], [None, "came"]) == 5

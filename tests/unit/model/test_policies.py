@@ -6,6 +6,7 @@ import pytest
 
 from muntin.model.axis import MINUTE, SECOND
 from muntin.model.errors import OptionError
+from muntin.model.inputs import InputSpec
 from muntin.model.policies import (
     After,
     Each,
@@ -165,4 +166,4 @@ def test_defaults_are_those_of_aggregates() -> None:
     ],
 )
 def test_policies_that_emit_by_the_wall_clock_alone(firing: Firing, expected: bool) -> None:
-    assert firing.on_wall_clock is expected
+    assert InputSpec((), "at", firing=firing).fires_by_clock is expected

@@ -114,6 +114,7 @@ def test_plain_records_are_read_by_their_pattern() -> None:
         put_in_buffer([*values]),
         COLUMNS,
         PAYLOADS.form,
+        [],
     )
     assert group.positions.tolist() == [*range(99)]
     assert not PAYLOADS.decode(put_in_buffer([*values])).bad.any()
@@ -158,5 +159,5 @@ def test_a_record_without_a_pattern(record: bytes) -> None:
 def test_a_record_has_its_own_pattern(record: bytes, names: list[str]) -> None:
     columns = {"note": pl.String(), "id": pl.Int64()}
     form = CsvPayloads(columns, SessionZone(), names).form
-    groups = read_alike(put_in_buffer([record, record]), columns, form)
+    groups = read_alike(put_in_buffer([record, record]), columns, form, [])
     assert [group.positions.tolist() for group in groups] == [[0, 1]]

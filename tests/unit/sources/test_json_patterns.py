@@ -113,7 +113,7 @@ def test_what_producers_write_is_read_by_its_pattern() -> None:
     ]  # fmt: skip
     # The other reader reads doubles of seventeen digits, and texts that are far longer.
     readable = [n - 1 for n in range(1, 100) if len(f"{n / 7!r}") <= 16]
-    (group,) = [*read_alike(put_in_buffer([*values]), COLUMNS, JSON)][:1]
+    (group,) = [*read_alike(put_in_buffer([*values]), COLUMNS, JSON, [])][:1]
     assert group.positions.tolist() == readable
     expected = PAYLOADS.decode(values).rows
     assert group.rows.to_dicts() == expected[readable].to_dicts()
@@ -188,7 +188,7 @@ def read_groups(values: list[bytes | None]) -> list[list[int]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(message_patterns, "FEWEST", FEWEST)
         patch.setattr(message_patterns, "_SHARE", SHARE)
-        groups = read_alike(put_in_buffer(values), COLUMNS, JSON)
+        groups = read_alike(put_in_buffer(values), COLUMNS, JSON, [])
         return [group.positions.tolist() for group in groups]
 
 
@@ -207,7 +207,7 @@ def test_nulls_among_values_are_read_by_their_pattern() -> None:
     values = [b'{"name":"x","id":%s,"at":null}' % (b"null" if n % 2 else b"7") for n in range(9)]
     decoded = PAYLOADS.decode(put_in_buffer([*values]))
     assert decoded.rows["id"].to_list() == [None if n % 2 else 7 for n in range(9)]
-    (group,) = read_alike(put_in_buffer([*values]), COLUMNS, JSON)
+    (group,) = read_alike(put_in_buffer([*values]), COLUMNS, JSON, [])
     assert len(group.positions) == 9
 
 
@@ -222,7 +222,7 @@ def test_values_of_other_types_are_read_by_the_pattern(value: str, is_alone: boo
         f'{{"name":"{n}","id":{value if is_alone or n % 3 else n},"paid":true}}'.encode()
         for n in range(99)
     ]
-    (group,) = read_alike(put_in_buffer([*values]), COLUMNS, JSON)
+    (group,) = read_alike(put_in_buffer([*values]), COLUMNS, JSON, [])
     assert len(group.positions) == 99
     assert group.others is not None
     assert group.others.rows.tolist() == [n for n in range(99) if is_alone or n % 3]
@@ -234,14 +234,14 @@ def test_values_of_other_types_are_read_by_the_pattern(value: str, is_alone: boo
 )
 def test_values_that_are_no_json_are_read_by_the_pattern(value: str) -> None:
     values = [b'{"id":%d,"paid":%s}' % (n, (value if n % 2 else "true").encode()) for n in range(9)]
-    (group,) = read_alike(put_in_buffer([*values]), COLUMNS, JSON)
+    (group,) = read_alike(put_in_buffer([*values]), COLUMNS, JSON, [])
     assert group.others is not None
     assert group.others.rows[group.others.values.broken].tolist() == [1, 3, 5, 7]
 
 
 def test_of_repeated_members_the_first_one_counts() -> None:
     values = [b'{"id":%d,"name":"x","id":"y","id":null}' % n for n in range(100)]
-    (group,) = read_alike(put_in_buffer([*values]), COLUMNS, JSON)
+    (group,) = read_alike(put_in_buffer([*values]), COLUMNS, JSON, [])
     assert group.rows["id"].to_list() == [*range(100)]
 
 
@@ -254,3 +254,35 @@ def test_few_messages_of_a_kind_are_left_to_another_reader() -> None:
     kinds = [b'{"id":%d}', b'{"name":"x","id":%d}']
     (group,) = read_groups([kinds[n % 30 == 7] % n for n in range(2 * FEWEST)])
     assert group == [n for n in range(2 * FEWEST) if n % 30 != 7]
+
+
+def test_messages_after_others_are_read_by_the_same_pattern_while_it_fits_most() -> None:
+    kinds = [b'{"id":%d}', b'{"name":"x","id":%d}']
+    frames = [[kinds[kind] % n for n in range(2 * FEWEST)] for kind in (0, 0, 1, 0)]
+    frames.append([kinds[n % 3 == 1] % n for n in range(2 * FEWEST)])
+    payloads, tried = JsonPayloads(COLUMNS, BERLIN), []
+    with pytest.MonkeyPatch.context() as patch:
+        find_common = message_patterns._find_common
+
+        def note(*arguments: Any) -> Any:
+            tried[-1] += 1
+            return find_common(*arguments)
+
+        patch.setattr(message_patterns, "_find_common", note)
+        for frame in frames:
+            tried.append(0)
+            rows, bad, _ = payloads.decode(put_in_buffer([*frame]))
+            assert (rows["id"].to_list(), bad.any()) == ([*range(2 * FEWEST)], False)
+    assert tried[:4] == [1, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "minute",
+    ["2026-01-31T10:59", "2026-02-30T10:00", "2026-01-01T24:00", "2026-01-01T00:60",
+     "0000-01-01T00:00", "2026-01-01T0x:00", "1969-12-31T23:59"],
+)  # fmt: skip
+def test_times_of_one_minute_are_read_as_any_others(minute: str) -> None:
+    texts = [f"{minute}:{n % 62:02}.{n:03}Z" for n in range(150)]
+    for last in (texts[-1], "2026-01-31T11:00:00.000Z", f"{minute}:0x.000Z", f"{minute}:00.0000"):
+        values = [f'{{"at":"{text}"}}'.encode() for text in [*texts, last]]
+        assert_equal(PAYLOADS.decode(put_in_buffer([*values])), PAYLOADS._decode_any(values))

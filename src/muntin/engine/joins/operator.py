@@ -20,6 +20,7 @@ from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_
 from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Paned, is_paned
+from muntin.model.pipeline import WINDOW_BOUNDS
 from muntin.model.policies import Every
 from muntin.state.blobs import Blobs
 from muntin.state.frames import FrameCache
@@ -28,7 +29,6 @@ from muntin.state.offsets import TakenOffsets
 from muntin.state.rows import stack_rows
 
 _MESSAGES = "messages"
-_BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 WindowOutputs = Mapping[SideName, Sequence[str]]
 """The columns of the sides whose windows emit messages of their own, besides the pairs."""
 
@@ -144,7 +144,7 @@ def build_window_output(
     kind = get_side_windows(joiner.spec, side)
     has_period = isinstance(joiner.spec.side(side).firing.early, Every)
     grid = kind if is_paned(kind) else None
-    added = [columns.EMISSION, *(_BOUNDS if grid is not None else ())]
+    added = [columns.EMISSION, *(WINDOW_BOUNDS if grid is not None else ())]
     for name in names:
         if name in added:
             raise columns.make_clash_error(side, name, "window outputs")
@@ -166,7 +166,7 @@ def _build_part(
             window_start(first_window, kind).alias(columns.WINDOW_START),
             window_end(first_window, kind).alias(columns.WINDOW_END),
         )
-        bounds = [pl.col(_BOUNDS) + part.start]
+        bounds = [pl.col(WINDOW_BOUNDS) + part.start]
         # A message that waited may enter because its window has ended.
         if has_period and part.watermark is not None:
             is_full = is_full | (~pl.col(LATE) & (pl.col(columns.WINDOW_END) <= part.watermark))

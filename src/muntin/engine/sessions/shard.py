@@ -433,7 +433,7 @@ class SessionShard(WindowShard):
             stored = pl.concat([gone, stored], how="diagonal")
         self.sessions.append(stored)
         self.ends.append(filter_rows(rows, last > clock.after)[self._bounds])
-        if self.spec.firing.on_wall_clock or self.spec.firing.grace:
+        if self.spec.fires_by_clock or self.spec.firing.grace:
             pending = [rows[[*self._bounds, UNEMITTED]]]
             if self._clock_due(clock):
                 # All waiting sessions were read, so the table is rewritten.

@@ -196,7 +196,7 @@ class Combiner:
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """Classify and lift one frame of messages, by the watermark in force.
 
-        Messages have ``columns.TIME``, and may have the flags ``KEEP``, ``MALFORMED``, ``FUTURE``.
+        Messages have ``columns.TIME``, and may have the flags ``KEEP`` and ``TIME_FLAGS``.
         """
         messages = self._add_keys(messages)
         accepted, rejected = self.part(messages, watermark)

@@ -134,9 +134,7 @@ class PartitionedShard(DividedShard):
     def _split_by_partition(self, accepted: pl.DataFrame) -> dict[Any, pl.DataFrame]:
         assert self.spec.offset is not None
         partition, offset = self.spec.offset
-        flags = [
-            c for c in (columns.KEEP, columns.MALFORMED, columns.FUTURE) if c in accepted.columns
-        ]
+        flags = [c for c in (columns.KEEP, *columns.TIME_FLAGS) if c in accepted.columns]
         positioned = drop_columns(accepted, *flags).with_columns(
             pl.col(offset).cast(pl.Int64).alias(columns.TIME)
         )
@@ -148,8 +146,7 @@ class PartitionedShard(DividedShard):
     ) -> list[Any]:
         """Return the partitions that need a step."""
         partitions = dict.fromkeys([*self.state.partitions, *parts])
-        firing = self.spec.firing
-        if final or firing.on_wall_clock:
+        if final or self.spec.fires_by_clock:
             return list(partitions)
         after = self.state.offsets.ends
         return [p for p in partitions if p in parts or after.get(p) != before.get(p)]

@@ -134,11 +134,11 @@ class ZonedShard(DividedShard):
 
     def _passes_edge(self, zone: str, judged: int | None) -> bool:
         """Return whether windows of a zone without messages may emit in this step."""
-        watermark, firing = self.state.watermark, self.spec.firing
-        if firing.on_wall_clock or judged is None or watermark is None:
+        watermark = self.state.watermark
+        if self.spec.fires_by_clock or judged is None or watermark is None:
             return True
         windows = self.combiner.windows.in_zone(zone)
-        return windows.next_edge(judged, firing.grace) <= watermark
+        return windows.next_edge(judged, self.spec.firing.grace) <= watermark
 
     def _step_zone(
         self,

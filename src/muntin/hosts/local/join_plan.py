@@ -19,7 +19,7 @@ from muntin.hosts.local.plan import (
     set_upstream_shards,
 )
 from muntin.hosts.local.window_plan import DEFAULT_SHARDS
-from muntin.hosts.tick_period import period_of_join
+from muntin.hosts.tick_period import find_tick_period
 from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
 
@@ -63,7 +63,7 @@ def plan_join(
         tuple(sources),
         results=joiner.no_results.schema,
         layout=lay_out_rejected(pl.Schema(rejected), inputs_by_name, joins=True),
-        period=period_of_join(
+        period=find_tick_period(
             [spec.side(side) for side in SIDES], [inputs[side].clock for side in SIDES]
         ),
         keys=spec.result_keys,

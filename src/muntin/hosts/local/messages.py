@@ -21,7 +21,7 @@ from muntin.hosts.local.expressions import (
 )
 from muntin.model.axis import MAX_TIME_DISTANCE, is_representable
 from muntin.model.errors import OptionError
-from muntin.model.inputs import NO_LIMITS, TimeLimits
+from muntin.model.inputs import Limits
 from muntin.sources.text_values import parse_times
 from muntin.state.rows import FEW_ROWS
 
@@ -58,7 +58,7 @@ class MessageReader:
     where_text: str | None = None
     result_filter: pl.Expr | None = None
     clock: pl.Expr | None = None
-    limits: TimeLimits = NO_LIMITS
+    limits: Limits = ()
     malformed: str | None = None
     used: frozenset[str] = frozenset()
     partitions: bool = False

@@ -20,9 +20,8 @@ from muntin.model.errors import OptionError
 from muntin.model.inputs import (
     BY_GREATEST,
     BY_SOURCE,
-    NO_LIMITS,
     InputSpec,
-    TimeLimits,
+    Limits,
     check_clocks,
 )
 from muntin.model.joins import JoinSpec
@@ -131,7 +130,7 @@ class LocalInput:
     time: ColumnExpression | None = None
     where: ColumnExpression | None = None
     clock: ColumnExpression | None = None
-    limits: TimeLimits = NO_LIMITS
+    limits: Limits = ()
     offset: tuple[str, str] | None = None
     hidden: tuple[str, ...] = ()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
-from difflib import get_close_matches
 from functools import partial
 
 import polars as pl
@@ -28,6 +27,7 @@ from muntin.hosts.local.sql_values import (
     unify,
 )
 from muntin.model.aggregates.entry import ENTRIES
+from muntin.model.close_names import find_close_name
 
 # Below this number of units there are several doubles for each. From the other on, a double written
 # in decimals has no digits behind a unit.
@@ -47,9 +47,9 @@ def find_function(name: str) -> Arity:
     entry = FUNCTIONS.get(name.lower())
     if entry is None:
         names = {*FUNCTIONS, *(word.lower() for one in ENTRIES.values() for word in one.sql.names)}
-        alike = get_close_matches(name.lower(), names, 1, _ALIKE)
-        is_meant = bool(alike) and alike[0][0] == name[0].lower()
-        raise Unportable(f"{name}()" + (f" (did you mean {alike[0]}()?)" if is_meant else ""))
+        close = find_close_name(name, names, _ALIKE)
+        is_meant = close is not None and close[0] == name[0].lower()
+        raise Unportable(f"{name}()" + (f" (did you mean {close}()?)" if is_meant else ""))
     return entry
 
 

@@ -12,9 +12,9 @@ import polars as pl
 from muntin.hosts.local.sql_text_functions import read_literal, read_text
 from muntin.hosts.local.sql_values import WIDE, Arity, Unportable, Value, make_text_value
 from muntin.hosts.local.time_patterns import format_by_pattern, parse_formatted_times
+from muntin.model.axis import SECOND
 from muntin.sources.text_values import parse_times
 
-_MICROS = 1_000_000
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 _MOMENT = pl.Datetime("us", "UTC")
 # Units of date_trunc, as Polars names them.
@@ -44,7 +44,7 @@ def _count_to_moment(value: Value, name: str, per_second: int) -> pl.Expr:
     """Return the moment of a number of units since 1970; out of range it is NULL."""
     if value.family != "integer":
         raise Unportable(f"{name}() of {value.family}")
-    micros = value.cast(WIDE) * (_MICROS // per_second)
+    micros = value.cast(WIDE) * (SECOND // per_second)
     return micros.cast(pl.Int64(), strict=False).cast(_MOMENT)
 
 
@@ -62,7 +62,7 @@ def _unix(name: str, per_second: int, *, floors: bool = True) -> Arity:
         (value,) = values
         if value.family != "timestamp":
             raise Unportable(f"{name}() of {value.family}")
-        divisor = _MICROS // per_second
+        divisor = SECOND // per_second
         micros = value.cast(_MOMENT).to_physical()
         if not floors:
             # Spark rounds the fractions of a second before 1970 up in this function alone.
@@ -189,13 +189,13 @@ TIME_FUNCTIONS: Mapping[str, Arity] = {
     "datediff": (2, 2, _datediff),
     "from_unixtime": (1, 2, _from_unixtime),
     "last_day": (1, 1, _last_day),
-    "timestamp_micros": _timestamp("timestamp_micros", _MICROS),
+    "timestamp_micros": _timestamp("timestamp_micros", SECOND),
     "timestamp_millis": _timestamp("timestamp_millis", 1000),
     "timestamp_seconds": _timestamp("timestamp_seconds", 1),
     "to_date": _to_date("to_date"),
     "to_timestamp": (1, 2, _to_timestamp),
     "try_to_timestamp": (1, 2, _to_timestamp),
-    "unix_micros": _unix("unix_micros", _MICROS),
+    "unix_micros": _unix("unix_micros", SECOND),
     "unix_millis": _unix("unix_millis", 1000),
     "unix_seconds": _unix("unix_seconds", 1),
     "unix_timestamp": _unix("unix_timestamp", 1, floors=False),

@@ -10,7 +10,7 @@ from functools import cache, partial
 import polars as pl
 
 from muntin.engine import columns
-from muntin.hosts.chain import disorder, refuse_revisions
+from muntin.hosts.chain import cover_disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
 from muntin.hosts.local.derived import derive
 from muntin.hosts.local.expressions import UnportableError, parse_literal_rows, parse_sql_expression
@@ -92,11 +92,8 @@ def _bind_windows(windowing: WindowRelation, find: FindRows) -> LocalWindowedAgg
     schema, ranking = rows.schema, windowing.ranking
     if ranking is not None:
         spec = replace(spec, aggregates={ROWS: collect_rows(_list_row_columns(rows), ranking)})
-    lateness = spec.lateness
-    if isinstance(rows, LocalUpstream) and not lateness:
-        lateness = disorder(rows.plan.spec)
     resolver = _make_resolver(schema)
-    bare = replace(resolver.resolve_spec(spec), lateness=lateness)
+    bare = cover_disorder(resolver.resolve_spec(spec), rows)
     clock = resolver.resolve(windowing.clock)
     messages = LocalInput(rows, bare.time, windowing.where, clock, spec.limits, bare.offset)
     keys = tuple(_resolve_key(schema, key) for key in windowing.keys)
@@ -135,9 +132,9 @@ def _bind_join(joining: JoinRelation, find: FindRows) -> LocalJoined:
         rows = _bind_rows(relation, find, each_change=changes)
         resolver = _make_resolver(rows.schema)
         side_spec = resolver.resolve_side(spec.side(side), joining.names[number])
+        side_spec = cover_disorder(side_spec, rows)
         hidden: tuple[str, ...] = ()
         if isinstance(rows, LocalUpstream):
-            side_spec = replace(side_spec, lateness=side_spec.lateness or disorder(rows.plan.spec))
             hidden = () if is_newest else (columns.EMISSION, columns.REVISION)
             rows = replace(rows, newest=is_table)
         spec = spec.with_side(side, side_spec)

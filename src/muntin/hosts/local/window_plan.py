@@ -28,7 +28,7 @@ from muntin.hosts.local.plan import (
     lay_out_rejected,
     set_upstream_shards,
 )
-from muntin.hosts.tick_period import period_of_windows
+from muntin.hosts.tick_period import find_tick_period
 from muntin.hosts.windows import complete_spec, name_operands, name_session_columns
 from muntin.model.axis import parse_duration
 from muntin.model.errors import OptionError
@@ -67,7 +67,7 @@ def plan_windows(
         (LocalOperatorInput("", query_input.rows, reader, ahead),),
         results=_list_result_columns(operator, reader),
         layout=lay_out_rejected(_list_rejected_columns(reader), {"": query_input}, joins=False),
-        period=period_of_windows(completed_spec, query_input.clock),
+        period=find_tick_period([completed_spec], [query_input.clock]),
         keys=completed_spec.keys,
         shards=completed_spec.shards or 1,
         requested_shards=shards,

@@ -16,7 +16,6 @@ from muntin.hosts.local.plan import LocalInput, LocalPlan, LocalUpstream
 from muntin.hosts.local.window_plan import plan_windows
 from muntin.hosts.ranking import (
     SORT_KEY,
-    WINDOW_BOUNDS,
     Ascending,
     Names,
     check_bounds,
@@ -38,6 +37,7 @@ from muntin.model.pipeline import (
     ROW,
     ROW_INDEX,
     ROWS,
+    WINDOW_BOUNDS,
     Choice,
     Column,
     Ranking,

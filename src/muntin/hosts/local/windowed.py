@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.hosts.chain import WINDOW_TIME, disorder, refuse_revisions
+from muntin.hosts.chain import WINDOW_TIME, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
 from muntin.hosts.local.expressions import ColumnExpression
 from muntin.hosts.local.join_plan import plan_join
@@ -81,7 +81,7 @@ def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
         options,
         time=_find_name(time),
         clock=_find_name(clock),
-        disorder=lambda: disorder(rows.plan.spec) if isinstance(rows, LocalUpstream) else 0,
+        rows=rows,
     )
     keys = list_keys(options["key"], pl.Expr, "Polars expressions")
     return LocalWindowed(_rows=rows, _keys=keys, _time=time, _clock=clock, **parts)

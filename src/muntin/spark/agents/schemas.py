@@ -9,12 +9,12 @@ import polars as pl
 from pyspark.sql.types import StructField, StructType
 
 from muntin.engine import columns
+from muntin.model.pipeline import WINDOW_BOUNDS
 from muntin.spark.host.schema import spark_schema
 from muntin.tables.emitted import REJECTED_SCHEMA, make_result_schema, make_table_schema
 from muntin.tables.spec import TableSpec
 
-_BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
-_NEVER_NULL = {"key", *_BOUNDS, columns.EMISSION, columns.REVISION}
+_NEVER_NULL = {"key", *WINDOW_BOUNDS, columns.EMISSION, columns.REVISION}
 
 
 def make_agent_table_schema(spec: TableSpec) -> StructType:

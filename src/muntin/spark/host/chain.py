@@ -32,7 +32,6 @@ from muntin.hosts.chain import (
     DEPTH,
     WINDOW_TIME,
     UpstreamOperator,
-    disorder,
     end_ahead,
     refuse_revisions,
 )
@@ -280,8 +279,3 @@ def add_window_time(
 def drop_emission(frame: DataFrame, upstream: SparkUpstream | None) -> DataFrame:
     """Return results as a side of a join, without emission columns, since pairs have their own."""
     return frame if upstream is None else frame.drop(columns.EMISSION, columns.REVISION)
-
-
-def disorder_of(upstream: SparkUpstream) -> int:
-    """Return how far an operator's results may be out of order, microseconds."""
-    return disorder(upstream.plan.spec)

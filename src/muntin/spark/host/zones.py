@@ -18,7 +18,7 @@ from muntin.spark.host.internals.plans import PlannedSource, list_nodes, list_so
 ZONE_SETTING = "spark.sql.session.timeZone"
 _UTC = ("Etc/UTC", "Etc/UCT", "Etc/GMT", "GMT", "UCT", "Z", "Zulu", "+00:00")
 # Columns that muntin adds itself. They don't count, since the state doesn't depend on them.
-_OWN = (columns.FUTURE, columns.CLOCK)
+_OWN = (columns.CLOCK, *columns.LIMIT_FLAGS.values())
 _LOCAL = ("string", "date", "timestamp_ntz")
 _PARSED_BY_SOURCES = ("json", "csv", "xml")
 # A node of a plan, as Spark writes it as JSON, and its children.

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.ranking import (
     SORT_KEY,
-    WINDOW_BOUNDS,
     collect_ranked,
     complete_names,
     expand_choice,
@@ -29,6 +28,7 @@ from muntin.model.pipeline import (
     ROW,
     ROW_INDEX,
     ROWS,
+    WINDOW_BOUNDS,
     Choice,
     Ranking,
     quote_name,

@@ -23,9 +23,8 @@ from muntin.model.facts import QuerySpec, compare_facts
 from muntin.model.inputs import (
     BY_GREATEST,
     BY_SOURCE,
-    NO_LIMITS,
     InputSpec,
-    TimeLimits,
+    Limits,
     check_clocks,
 )
 from muntin.spark.host.checkpoint import Checkpoint
@@ -55,8 +54,7 @@ _POLICIES = {f"{side}{name}" for side in ("", "left ", "right ") for name in ("e
 Sent = dict[str, Column | None]
 INPUT_COLUMNS = {
     columns.KEEP,
-    columns.MALFORMED,
-    columns.FUTURE,
+    *columns.TIME_FLAGS,
     columns.CLOCK,
     PARSED,
     NOW,
@@ -83,7 +81,7 @@ class Input:
     time: str | None
     where: Column | str | None = None
     clock: str | None = None
-    limits: TimeLimits = NO_LIMITS
+    limits: Limits = ()
     offset: tuple[str, str] | None = None
     upstream: SparkUpstream | None = None
     rows: DataFrame | None = None
@@ -182,10 +180,10 @@ class Input:
         wall = F.localtimestamp() if self.local else F.current_timestamp()
         if self.clock is not None:
             wall = self._arrival
-        latest = self.limits.find_latest(wall, _to_interval)
-        if latest is not None:
-            # A missing arrival time doesn't make a message one from the future.
-            sent[columns.FUTURE] = F.coalesce(moment > latest, F.lit(False))
+        for limit in self.limits:
+            # Without an arrival time, no limit excludes a message.
+            excluded = limit.excludes(moment, wall, _to_interval)
+            sent[columns.LIMIT_FLAGS[limit.reason]] = F.coalesce(excluded, F.lit(False))
         return time if as_it_is else PARSED
 
     @property
@@ -263,7 +261,8 @@ class OperatorInput:
         """The reader of the workers, and what Spark sends to it: rows, files or offset ranges."""
         input_, frame, local = self.input, self.input.frame, self.input.local
         names = [name for name in frame.columns if name in self.schema]
-        derived = set(self.messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
+        flagged = columns.LIMIT_FLAGS.values()
+        derived = set(self.messages.columns) - {*names, columns.CLOCK, *flagged, NOW}
         # Spark writes a timestamp into the code that it generates, so it would compile that code
         # anew in every batch: ask for the clock only where something needs it.
         needs_clock = input_.stamped or (bool(input_.limits) and input_.clock is None)

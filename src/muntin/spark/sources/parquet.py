@@ -34,6 +34,7 @@ from pyspark.sql.types import AtomicType
 from muntin.engine.admission import Flags
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError, SourceError
+from muntin.sinks.parquet import NULL_FOLDER
 from muntin.spark.host.internals.jvm import default_files, working_directory
 from muntin.spark.host.internals.plans import find_bare_source, is_seen
 from muntin.spark.host.messages import ROWS_AT_ONCE
@@ -59,7 +60,6 @@ _ROWS_OF_A_PART = 250_000
 _MOST_PARTS = 4
 _FILES_LOOKED_AT = 1000
 _LAST_NANOSECOND = 2**63 - 1
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
 
@@ -320,4 +320,4 @@ def _partition_values(path: str, root: str | None) -> dict[str, str | None]:
     above = PurePosixPath(path).relative_to(root).parts[:-1]
     pairs = (folder.partition("=") for folder in above if "=" in folder)
     values = {unquote(name): unquote(value) for name, _, value in pairs}
-    return {name: None if value == _NO_VALUE else value for name, value in values.items()}
+    return {name: None if value == NULL_FOLDER else value for name, value in values.items()}

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.inputs import BY_GREATEST
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.window import Key, OracleMessage, Placed, Position
@@ -82,7 +81,7 @@ class Watermarks:
         if spec.axis == "time":
             assert spec.time is not None
             time = message[spec.time]
-            self._pass_message(message, time)
+            self.pass_message(message, time)
             return Placed(key, time, message)
         if spec.offset is not None:
             return Placed(key, message[spec.offset[1]], message)
@@ -90,20 +89,7 @@ class Watermarks:
         self.reached[key] = number + 1
         return Placed(key, number, message)
 
-    def pass_keyless(self, message: OracleMessage, reason: str, wall: int) -> bool:
-        """Let a message that is rejected only for its missing key move the watermark."""
-        spec = self.spec
-        if reason != "null_key" or spec.axis != "time":
-            return False
-        assert spec.time is not None
-        time = message[spec.time]
-        ahead = spec.max_ahead is not None and time > wall + spec.max_ahead
-        if ahead or abs(time) >= MAX_TIME_DISTANCE:
-            return False
-        self._pass_message(message, time)
-        return True
-
-    def _pass_message(self, message: OracleMessage, time: int) -> None:
+    def pass_message(self, message: OracleMessage, time: int) -> None:
         """Move the watermark past a message, or its clock if there are several."""
         name = self._clock_of(message)
         if name is None:

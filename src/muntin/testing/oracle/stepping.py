@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.model.axis import MAX_TIME_DISTANCE
+from muntin.model.inputs import InputSpec
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, UNDECIDED, WindowSpec
@@ -50,6 +51,13 @@ class OracleStep:
     rejected: list[dict[str, Any]]
     counts: dict[str, int]
     watermark: Position | None = None
+
+
+def judge_time(spec: InputSpec, time: int, wall: int) -> str | None:
+    """Return the reason to reject a time that is too far from the clock, or from 1970."""
+    if spec.max_ahead is not None and time > wall + spec.max_ahead:
+        return "future"
+    return "malformed" if abs(time) >= MAX_TIME_DISTANCE else None
 
 
 class Oracle:
@@ -135,7 +143,7 @@ class Oracle:
             after.pass_offset(message)
             if reasons[-1] is None:
                 placed.append(after.locate(message)._replace(wall=wall))
-            moved |= reasons[-1] is None or after.pass_keyless(message, reasons[-1], now)
+            moved |= reasons[-1] is None or self._pass_keyless(message, reasons[-1], now, after)
         after.pass_clocks(wall, backlog)
         after.pass_time(moved, wall, self._wall)
         first, *others = _by_sets(self._spec, placed)
@@ -152,6 +160,20 @@ class Oracle:
             result.counts[reason or accepted] += 1
             if reason is not None:
                 result.rejected.append(self._make_rejected_row(message, reason))
+
+    def _pass_keyless(
+        self, message: OracleMessage, reason: str, wall: int, after: Watermarks
+    ) -> bool:
+        """Let a message that is rejected only for its missing key move the watermark."""
+        spec = self._spec
+        if reason != "null_key" or spec.axis != "time":
+            return False
+        assert spec.time is not None
+        time = message[spec.time]
+        moves = judge_time(spec, time, wall) is None
+        if moves:
+            after.pass_message(message, time)
+        return moves
 
     def _settle(self, after: Watermarks, result: OracleStep) -> None:
         """Reject undecided messages that no window has, and count the others."""
@@ -192,9 +214,7 @@ class Oracle:
             return "null_time"
         if any(message[key] is None for key in spec.non_null_keys):
             return "null_key"
-        if spec.time is not None and spec.max_ahead is not None and time > wall + spec.max_ahead:
-            return "future"
-        return "malformed" if abs(time) >= MAX_TIME_DISTANCE else None
+        return None if spec.time is None else judge_time(spec, time, wall)
 
     def _make_rejected_row(self, message: OracleMessage, reason: str) -> dict[str, Any]:
         return {**message, "reason": reason, "watermark": self._watermarks.common_watermark}

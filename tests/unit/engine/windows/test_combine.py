@@ -82,7 +82,11 @@ def test_a_message_with_several_faults_is_rejected_for_the_first() -> None:
     keep = [False] + [True] * 6
     malformed = [True, True] + [False] * 5
     future = [True] * 5 + [False] * 2
-    flags = {columns.KEEP: keep, columns.MALFORMED: malformed, columns.FUTURE: future}
+    flags = {
+        columns.KEEP: keep,
+        columns.MALFORMED: malformed,
+        columns.LIMIT_FLAGS["future"]: future,
+    }
     combined = combiner().combine(messages(rows, **flags), 50)
     assert combined.rejected[columns.REASON].to_list() == [
         "malformed",
@@ -110,7 +114,7 @@ def test_a_message_with_a_null_flag_is_not_accepted() -> None:
 
 
 def test_a_rejected_message_keeps_its_columns_and_no_flags() -> None:
-    frame = messages([("a", None, 7, 0.5, True)], **{columns.FUTURE: [False]})
+    frame = messages([("a", None, 7, 0.5, True)], **{columns.LIMIT_FLAGS["future"]: [False]})
     rejected = combiner().combine(frame, None).rejected
     assert rejected.to_dicts() == [
         {
@@ -146,7 +150,7 @@ def test_a_message_in_overlapping_windows_is_late_if_all_are_closed() -> None:
 def test_which_messages_move_the_watermark() -> None:
     # A message of the future doesn't; a late one, and one without a key, may.
     rows = [("a", 10), ("a", 99), (None, 50)]
-    frame = messages(rows, **{columns.FUTURE: [False, True, False]})
+    frame = messages(rows, **{columns.LIMIT_FLAGS["future"]: [False, True, False]})
     assert combiner().combine(frame, None).latest == 50
     assert combiner().combine(messages([("a", 5)]), 1000).latest == 5
     assert combiner().combine(messages([("a", None)]), None).latest is None

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from muntin.spark.host.internals.jvm import JvmError
+from muntin.spark.host.internals.plans import iterate_sequence
 
 _LOG = logging.getLogger(__name__)
 _DRIVER = "driver"
@@ -72,7 +73,7 @@ def list_executors(spark: SparkSession) -> list[Executor]:
             int(one.totalCores()),
             int(one.addTime().getTime()) / 1000,
         )
-        for one in _iterate_sequence(store.executorList(True))
+        for one in iterate_sequence(store.executorList(True))
         if str(one.id()) != _DRIVER
     ]
 
@@ -140,12 +141,8 @@ def _list_attempts(spark: SparkSession, group: str) -> Iterator[Attempt]:
     for job in tracker.getJobIdsForGroup(group):
         for stage in tracker.getJobInfo(job).get().stageIds():
             for number in range(int(store.lastStageAttempt(stage).attemptId()) + 1):
-                for task in _iterate_sequence(store.taskList(stage, number, _MAX_TASKS)):
+                for task in iterate_sequence(store.taskList(stage, number, _MAX_TASKS)):
                     message = task.errorMessage()
                     error = str(message.get()) if message.isDefined() else None
                     name, host = str(task.executorId()), str(task.host())
                     yield Attempt(int(task.taskId()), name, host, error)
-
-
-def _iterate_sequence(listed: Any) -> Iterator[Any]:
-    return (listed.apply(i) for i in range(listed.size()))

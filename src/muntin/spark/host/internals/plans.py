@@ -89,7 +89,7 @@ def find_bare_source(frame: DataFrame) -> PlannedSource | None:
     plan = _analyze(frame)
     while (kind := plan.getClass().getSimpleName()) in ("SubqueryAlias", "Project"):
         if kind == "Project":
-            named = {one.getClass().getSimpleName() for one in _each(plan.projectList())}
+            named = {one.getClass().getSimpleName() for one in iterate_sequence(plan.projectList())}
             if named != {"AttributeReference"}:
                 return None
         plan = plan.child()
@@ -108,10 +108,11 @@ def _analyze(frame: DataFrame) -> Any:
 
 
 def _list_leaves(plan: Any) -> Iterator[Any]:
-    return _each(plan.collectLeaves())
+    return iterate_sequence(plan.collectLeaves())
 
 
-def _each(listed: Any) -> Iterator[Any]:
+def iterate_sequence(listed: Any) -> Iterator[Any]:
+    """Iterate over a sequence of Scala."""
     return (listed.apply(i) for i in range(listed.size()))
 
 
