@@ -85,13 +85,15 @@ def judge_values(
     )
     is_truth, wrong = is_true | is_false, np.zeros(len(values), bool)
     others = np.flatnonzero(~(is_text | is_truth | is_null))
-    broken, cut = wrong.copy(), wrong.copy()
+    # After a blank may be a text, which another reader reads.
+    broken, cut = wrong.copy(), values.data[values.starts] == ord(" ")
     rest = values.select(others).to_series(text=True)
     if len(others):
         unsound = (~find_values(rest)).arg_true()
         # After a blank, a text may have the byte at which the value ends here.
         is_cut = rest.gather(unsound).str.contains(_MAYBE_CUT)
         cut[others[unsound.filter(is_cut)]] = broken[others[unsound.filter(~is_cut)]] = True
+    broken &= ~cut
     texts = pl.Series([None], dtype=pl.String).new_from_index(0, len(values))
     kinds, is_clear = [_kind_of(dtype) for dtype in types], is_null | broken
     for kind in {kinds[member] for member in np.flatnonzero(np.bincount(members)).tolist()}:
