@@ -352,6 +352,7 @@ CALLS: dict[str, Call] = {
             "bad_files": ("skip", "delete"),
         },
         {"path": "clicks/*.csv", "columns": "page string"},
+        {"zone": {"columns": "page string, at timestamp"}},
     ),
     "kafka": Call(
         mt.kafka,

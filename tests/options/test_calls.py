@@ -168,6 +168,56 @@ _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input
             ),
             "keep='9 rows' has no effect: windows in the order of arrival go when they are full",
         ),
+        (lambda: _hourly().agg(n=mt.count()).explain(keys=5), "keys=5 has no effect without rate="),
+        (lambda: _hourly().agg(n=mt.count()).explain(rate=0), "rate=0 isn't a rate above 0"),
+        (lambda: mt.ticks(float("inf")), "rate=inf isn't above 0"),
+        (
+            lambda: mt.windowed(CLICKS, **_TIMED, offset=("n", "n")),
+            r"offset=\('n', 'n'\) names one column twice",
+        ),
+        (lambda: _hourly().top(1, by=["n", "n"]), "by='n' is named twice; name it once"),
+        (
+            lambda: mt.join(
+                mt.windowed(CLICKS, time="ts"),
+                mt.windowed(CLICKS, time="ts"),
+                on=["page", "page"],
+                within="1 hour",
+            ),
+            "on='page' is named twice; name it once",
+        ),
+        (
+            lambda: (
+                _hourly()
+                .agg(n=mt.count())
+                .start(
+                    checkpoint=None,
+                    results=mt.to_parquet("out", partition_by=pl.col("page").alias("Batch")),
+                )
+            ),
+            "partition_by='batch' is the name of the folders of batches",
+        ),
+        (
+            lambda: mt.to_postgres("host=localhost", "public.views"),
+            "table='public.views' would be a name with a dot, .*; give schema='public', table='vi",
+        ),
+        (
+            lambda: mt.files("in/*.csv", columns="page string, at string", zone="Europe/Paris"),
+            "zone='Europe/Paris' has no effect on columns without timestamps; leave it out, or",
+        ),
+        (
+            lambda: mt.kafka("localhost:9092", "clicks", format="csv"),
+            "format='csv' needs columns; give columns=",
+        ),
+        (
+            lambda: mt.to_kafka("localhost:9092", "views", key=[]),
+            r"key=\[\] names no column; give one, or leave it out",
+        ),
+        (
+            lambda: mt.kafka(
+                "localhost:9092", "t", columns="a string", reader="spark", patience="5 minutes"
+            ).in_columns(),
+            "patience='300 seconds' isn't possible: reader='spark'; leave out one of both",
+        ),
         (
             lambda: mt.sql(
                 "SELECT page, count(*) AS n FROM clicks WATERMARK ts DELAY OF 5 SECONDS "

@@ -77,10 +77,10 @@ def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: 
     finally:
         query.stop()
     # The first batch creates the table, and the window's batch has rows.
-    folders = sorted(path.name for path in results.iterdir())
+    folders = sorted(path.name for path in results.glob("[!.]*"))
     assert len(folders) == 2
     assert folders[0] == "batch=0"
-    assert [path.name for path in rejected.iterdir()] == ["batch=0"]
+    assert [path.name for path in rejected.glob("[!.]*")] == ["batch=0"]
     assert [row.n for row in spark.read.parquet(str(results)).collect()] == [1]
     assert spark.read.parquet(str(rejected)).count() == 0
 

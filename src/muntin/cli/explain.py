@@ -22,7 +22,7 @@ from muntin.cli.pipelines import (
 )
 from muntin.dataframe.host import Host
 from muntin.explain.flows import describe_flows
-from muntin.explain.size import Rates
+from muntin.explain.size import Rates, make_rates
 from muntin.model.errors import ProblemsError
 from muntin.model.pipeline import Pipeline
 from muntin.pipelines.files import SUFFIXES
@@ -37,8 +37,9 @@ def explain_pipeline(
         typer.Option(min=0.0, help="Messages per second, to estimate the size of the state."),
     ] = None,
     keys: Annotated[
-        int, typer.Option(min=1, help="Number of keys that are active within a window.")
-    ] = 1000,
+        int | None,
+        typer.Option(min=1, help="Number of keys that are active within a window (default: 1000)."),
+    ] = None,
 ) -> None:
     """Describe the queries of a pipeline: windows, triggers, state, and possible problems.
 
@@ -46,8 +47,8 @@ def explain_pipeline(
     No query is started. Spark is started only to check expressions that need it.
     """
     console = Console()
-    rates = None if rate is None else Rates(rate, keys)
     with report_errors():
+        rates = make_rates(rate, keys)
         values = parse_settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
             parsed, chosen, reason = _check_pipeline(pipeline, values, host)

@@ -171,6 +171,9 @@ def kafka(
     if format in DESCRIBED and columns is not None:
         hint = "leave it out: the schema has the columns"
         raise OptionError("columns", columns, f"can't be combined with format={format!r}", hint)
+    if columns is None and format == "csv":
+        hint = "give columns='page string, at timestamp', or leave format= out to read bytes"
+        raise OptionError("format", format, "needs columns", hint)
     check_count("per_batch", per_batch)
     if reader not in (None, *get_args(Reader)):
         raise OptionError("reader", reader, "isn't a reader", "give 'columns' or 'spark'")

@@ -33,8 +33,7 @@ def list_cautions(
     the columns of the input that may be NULL. None of a ``finite`` input is late.
     """
     listed = [*_check_keys(spec, nullable), *_check_state(spec)]
-    if not finite:
-        listed += _check_time(spec, never_late)
+    listed += _check_policies(spec) if finite else _check_time(spec, never_late)
     return [*listed, *_check_output(spec, rates)]
 
 
@@ -94,6 +93,19 @@ def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
         )
     if spec.max_ahead is None:
         yield "no max_ahead: one clock that runs ahead closes everybody's windows"
+
+
+def _check_policies(spec: WindowSpec) -> Iterator[str]:
+    """Name the policies that have no effect where all messages are read at once."""
+    policies = {"early": spec.firing.early is not None, "late": spec.firing.grace > 0}
+    unused = [name for name, is_set in policies.items() if is_set]
+    emits_rows = spec.uniform_windows.rolls
+    if unused and not emits_rows:
+        verb = "has" if len(unused) == 1 else "have"
+        yield (
+            f"{' and '.join(unused)} {verb} no effect on .results of input that ends, "
+            "which has each window once, in full"
+        )
 
 
 def _check_output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:

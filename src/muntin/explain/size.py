@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
+from muntin.model.errors import OptionError
+from muntin.model.option_types import check_count
 from muntin.model.policies import After, Every, Never, turn
 from muntin.model.spec import WindowSpec
 
+# The keys of an estimate by default.
+_KEYS = 1000
 _POSITION_BYTES = 16  # Bytes for the pane and the number of messages.
 
 
@@ -24,6 +28,24 @@ class Rates:
 
     rows: float
     keys: int
+
+
+def make_rates(rate: float | None, keys: int | None) -> Rates | None:
+    """Return the rates of the options of a description, or refuse one.
+
+    Args:
+        rate: The messages per second; ``None`` estimates nothing.
+        keys: The number of keys; by default a thousand.
+    """
+    check_count("keys", keys, of="key")
+    if rate is None:
+        if keys is not None:
+            raise OptionError("keys", keys, "has no effect without rate=", "give both, or neither")
+        return None
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < float("inf"):
+        hint = "give messages per second: rate=100"
+        raise OptionError("rate", rate, "isn't a rate above 0", hint)
+    return Rates(rate, _KEYS if keys is None else keys)
 
 
 @dataclass(frozen=True, slots=True)

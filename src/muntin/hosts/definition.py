@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from muntin.explain.size import Rates
+from muntin.explain.size import Rates, make_rates
 from muntin.explain.summary import format_html_summary, format_summary
 from muntin.model.attribute_hints import WithoutRows
 from muntin.model.axis import Duration
@@ -216,14 +216,18 @@ class WindowDefinition(ABC, Generic[C]):
             raise OptionError("top", str(windows), "emit only the keys that change", hint)
         return self._top(n, by, per, ascending)
 
-    def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:
+    def explain(self, *, rate: float | None = None, keys: int | None = None) -> str:
         """Describe the windows on a ruler, the policies, the state, and possible problems.
 
         Args:
             rate: Messages per second; with it the size of the state is estimated.
-            keys: The number of keys that have messages within a window.
+            keys: The number of keys that have messages within a window, for this estimate. Default:
+                1000.
+
+        Raises:
+            OptionError: When one isn't above 0, or `keys` is set without `rate`.
         """
-        return self._describe(None if rate is None else Rates(rate, keys))
+        return self._describe(make_rates(rate, keys))
 
 
 def explain_chain(plan: Any, describe: Callable[[Any], str]) -> str:

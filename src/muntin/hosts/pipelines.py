@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from os.path import expanduser
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
@@ -17,9 +18,12 @@ from muntin.model.option_types import parse_folder
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
 from muntin.model.placeholders import fill, fill_available
 from muntin.sinks.declared import Surroundings, make_sink
-from muntin.sinks.sink import Sink
+from muntin.sinks.parquet import ParquetSink
+from muntin.sinks.sink import Sink, check_separate_tables, is_within
 
 D = TypeVar("D", bound="Definition[Any, Any]")
+Sinks = tuple[Sink | None, Sink | None]
+"""The sinks of a query's results and rejected messages."""
 
 
 class PipelineError(MuntinError):
@@ -81,6 +85,7 @@ class PipelineHost(ABC, Generic[D]):
         folder = parse_folder("checkpoint", text)
         queries = self._bind_all(pipeline, around)
         sinks = {flow.name: _make_sinks(flow, pipeline, around) for flow in pipeline.flows}
+        _check_folders(sinks)
         every = None if pipeline.trigger is None else timedelta(microseconds=pipeline.trigger)
         running: list[Any] = []
         try:
@@ -120,6 +125,8 @@ class PipelineHost(ABC, Generic[D]):
         with TemporaryDirectory(prefix="muntin-check-") as folder:
             values = {**dict.fromkeys(pipeline.names, folder), **settings}
             around = Surroundings(values, defaultdict(lambda: "unset", os.environ))
+            checkpoint = fill_available(pipeline.checkpoint or folder, settings)
+            sinks_by_flow: dict[str, Sinks] = {}
             for flow in pipeline.flows:
                 if flow.name not in names:
                     continue
@@ -127,6 +134,10 @@ class PipelineHost(ABC, Generic[D]):
                     query = self._bind(flow, pipeline, around)
                     sinks = _make_sinks(flow, pipeline, around, set_by=settings)
                     self.check(query, flow, sinks, folder)
+                    if "${" not in checkpoint:
+                        check_separate_tables(sinks, expanduser(checkpoint))
+                    _check_folders(sinks_by_flow | {flow.name: sinks})
+                    sinks_by_flow[flow.name] = sinks
                 except MuntinError as error:
                     problems.append(error)
         return problems
@@ -152,6 +163,22 @@ class PipelineHost(ABC, Generic[D]):
             raise PipelineError(f"query {flow.name}: {error}") from error
 
 
+def _check_folders(sinks_by_flow: Mapping[str, Sinks]) -> None:
+    """Refuse folders of queries of which one is within another's, or that two write Parquet to."""
+    folders: dict[str, str] = {}
+    for flow, sinks in sinks_by_flow.items():
+        own = [(one, folder) for one in sinks for folder in getattr(one, "folders", ())]
+        for sink, folder in own:
+            for other, name in folders.items():
+                if folder == other and not isinstance(sink, ParquetSink):
+                    continue  # Tables of Delta tell the rows of several queries apart.
+                if is_within(folder, other) or is_within(other, folder):
+                    problem = f"of query {flow} overlaps with the folder of query {name}"
+                    hint = "give each query a folder of its own"
+                    raise OptionError("path", folder, problem, hint)
+        folders |= {folder: flow for _, folder in own}
+
+
 def has_unset_values(table: DeclaredTable, settings: Mapping[str, str]) -> bool:
     """Return whether an option of a table has a placeholder without a value."""
     return any("${" in fill_available(value, settings) for value in table.options.values())
@@ -162,7 +189,7 @@ def _make_sinks(
     pipeline: Pipeline,
     around: Surroundings,
     set_by: Mapping[str, str] | None = None,
-) -> tuple[Sink | None, Sink | None]:
+) -> Sinks:
     """Return the sinks of a query; with settings, without those that have unset placeholders."""
 
     def build(name: str | None) -> Sink | None:

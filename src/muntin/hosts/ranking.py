@@ -26,6 +26,8 @@ def check_column_names(option: str, names: Names, available: Sequence[str]) -> t
         if not isinstance(name, str) or name not in available:
             hint = f"give some of {', '.join(available)}"
             raise OptionError(option, name, "isn't the name of a column", hint)
+        if names.count(name) > 1:
+            raise OptionError(option, name, "is named twice", "name it once")
     return names
 
 

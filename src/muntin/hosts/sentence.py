@@ -15,10 +15,11 @@ from muntin.model.axis import Axis
 from muntin.model.bounds import SideName, find_bound
 from muntin.model.errors import OptionError
 from muntin.model.inputs import InputOptions
-from muntin.model.joins import JoinSpec, Side, make_pairs
+from muntin.model.joins import SIDES, JoinSpec, Side, make_pairs
 from muntin.model.kinds import require_one_axis
 from muntin.model.option_types import check_boolean, check_shards
 from muntin.model.pipeline import ROWS
+from muntin.model.policies import Every
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 
@@ -163,6 +164,28 @@ def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]
             raise OptionError("on", key, f"isn't a column of the {side} side", hint)
 
 
+def _refuse_ignored_parts(name: SideName, sentence: Sentence, side: Side) -> None:
+    """Refuse what a join would ignore in a side: other keys, deltas, and a limit of no length."""
+    for key in getattr(sentence, "_keys", ()):
+        if not isinstance(key, str) or key not in side.keys:
+            problem = "isn't compared: on= names the columns of a join"
+            raise OptionError("key", f"{key} on the {name}", problem, "omit it, or add it to on=")
+    if not side.firing.accumulate:
+        problem = "isn't for joins: a pair is emitted once"
+        raise OptionError("deltas", f"on the {name}", problem, "leave out deltas()")
+    if sentence._kept is not None and side.firing.retention == side.firing.grace:
+        value = f"{sentence._kept} on the {name}"
+        problem = "has no effect: it isn't longer than the grace"
+        raise OptionError("keep", value, problem, "keep messages for longer, or omit it")
+
+
+def _refuse_windows_beside_within(name: SideName, side: Side) -> None:
+    """Refuse windows of a side that bound no pair and let in no message."""
+    if side.windows is not None and not isinstance(side.firing.early, Every):
+        problem = "has no effect beside within=, which bounds a pair"
+        raise OptionError("windows", f"{side.windows} on the {name}", problem, "omit one of them")
+
+
 def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
     """Return the join of two inputs, by the options of `join` apart from the windows' own."""
     check_shards(options.get("shards"))
@@ -179,6 +202,11 @@ def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> J
         sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
         for number, sentence in enumerate((left, right))
     )
+    for name, sentence, side in zip(SIDES, (left, right), (left_side, right_side), strict=True):
+        _refuse_ignored_parts(name, sentence, side)
+        # A standalone operator shows the windows of its sides.
+        if options["within"] is not None and isinstance(sentence, WindowSentence):
+            _refuse_windows_beside_within(name, side)
     how, layout, nulls = options["how"], options["layout"], options["nulls"]
     shared = options["shared_time"]
     check_boolean("shared_time", shared)

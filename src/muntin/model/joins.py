@@ -313,7 +313,12 @@ def make_pairs(on: On) -> list[tuple[str, str]]:
         [('id', 'id'), ('city', 'place')]
     """
     columns = [on] if isinstance(on, str) else list(on)
-    return [(name, name) if isinstance(name, str) else (name[0], name[1]) for name in columns]
+    pairs = [(name, name) if isinstance(name, str) else (name[0], name[1]) for name in columns]
+    for left, right in pairs:
+        if pairs.count((left, right)) > 1:
+            name = left if left == right else f"{left} = {right}"
+            raise OptionError("on", name, "is named twice", "name it once")
+    return pairs
 
 
 def set_default_policies(firing: Firing) -> Firing:

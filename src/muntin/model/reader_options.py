@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from os.path import expanduser
 from typing import Literal
 
 from muntin.model.close_names import find_close_name
@@ -120,6 +121,8 @@ _CORRUPT = "columnNameOfCorruptRecord"
 # The column for the text of a row that can't be parsed, if it is declared.
 CORRUPT_DEFAULT = "_corrupt_record"
 _FILE_CONNECTORS = ("json", "csv", "parquet", "orc", "text")
+# Options of files that are paths, in lower case.
+_PATHS = ("path", "sourcearchivedir")
 # Our own names of options of files.
 _FILE_NAMES = {"bytes_per_batch": "maxBytesPerTrigger", "files_per_batch": "maxFilesPerTrigger"}
 # Flink's names for options of a source.
@@ -154,13 +157,21 @@ _UNUSED_BECAUSE = {
 
 
 def translate_options(table: DeclaredTable) -> tuple[str, dict[str, str]]:
-    """Return a source's connector and options with Spark's names, each at most once."""
+    """Return a source's connector and options with Spark's names, each at most once.
+
+    A path that begins with ``~`` is that of the user's home.
+    """
     connector, options = table.connector, dict(table.options)
     if connector == "filesystem":
         if "format" not in options:
             hint = f"add 'format' = 'json' (or csv, parquet, orc) to the table {table.name}"
             raise OptionError("format", None, "is missing for filesystem", hint)
         connector = options.pop("format")
+    if connector in _FILE_CONNECTORS:
+        options = {
+            name: expanduser(value) if name.lower() in _PATHS else value
+            for name, value in options.items()
+        }
     for name, ours in _list_other_names(connector).items():
         if name in options:
             value = options.pop(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from os import PathLike
 from typing import Any
 
 import polars as pl
@@ -10,9 +11,16 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.option_types import parse_path
 from muntin.sinks.batch import Batch
 from muntin.sinks.frames import read_polars_rows, select_newest_revisions
-from muntin.sinks.sink import BATCH_COLUMN, TableSink, quote_ansi_name, warn_of_new_table
+from muntin.sinks.sink import (
+    BATCH_COLUMN,
+    TableSink,
+    make_absolute,
+    quote_ansi_name,
+    warn_of_new_table,
+)
 
 # Characters that Delta doesn't allow in column names, unless the table maps names.
 _UNNAMEABLE = set(" ,;{}()\n\t=")
@@ -22,11 +30,11 @@ _HINT = "give a name of the catalog, or a path"
 class DeltaSink(TableSink):
     """Delta tables; see ``to_delta``."""
 
-    def __init__(self, table: str, history: str | None) -> None:
-        for option, name in (("table", table), ("history", history)):
-            if name is not None and ("`" in name or not name.strip("/ ")):
-                raise OptionError(option, name, "can't be a table of Delta", _HINT)
-        super().__init__(table, history, lambda name: f"Delta {name.rstrip('/')}")
+    def __init__(self, table: str | PathLike[str], history: str | PathLike[str] | None) -> None:
+        name = _parse_table("table", table)
+        log = None if history is None else _parse_table("history", history)
+        super().__init__(name, log, lambda one: make_absolute(one) if "/" in one else one)
+        self.folders = tuple(one for one in self.tables if "/" in one)
 
     def __repr__(self) -> str:
         return f"DeltaSink({self.table!r}, {self.history!r})"
@@ -61,6 +69,14 @@ class DeltaSink(TableSink):
         if (log := self.get_log_table(batch.keys)) is not None:
             number = pa.array([batch.number] * len(rows), pa.int64())
             _append_once(log, rows.append_column(BATCH_COLUMN, number), batch)
+
+
+def _parse_table(option: str, table: str | PathLike[str]) -> str:
+    """Return a table's name, or its path, with the user's home for ``~``."""
+    name = parse_path(option, table)
+    if "`" in name or not name.strip("/ "):
+        raise OptionError(option, name, "can't be a table of Delta", _HINT)
+    return f"./{name}" if isinstance(table, PathLike) and "/" not in name else name
 
 
 def _import_deltalake() -> Any:
@@ -115,7 +131,9 @@ def _append_once(path: str, rows: pa.Table, batch: Batch) -> None:
     delta.write_deltalake(table, rows, mode="append", schema_mode="merge", commit_properties=commit)
 
 
-def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
+def to_delta(
+    table: str | PathLike[str], *, history: str | PathLike[str] | None = None
+) -> DeltaSink:
     """Store the newest state of every window in a Delta table.
 
     Results are merged by keys and window, one transaction per batch: the greater revision wins, and
@@ -129,8 +147,8 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
     can't store an ``OptionError``.
 
     Args:
-        table: The table: a path (anything with a ``/``), or on Spark a name in the catalog. It is
-            created at the first batch if it doesn't exist.
+        table: The table: a path (anything with a ``/``, or of ``pathlib``), or on Spark a name in
+            the catalog. It is created at the first batch if it doesn't exist.
         history: Another table that keeps every emission, with the batch's number.
 
     Returns:

@@ -203,5 +203,7 @@ def to_kafka(
     if names is not None:
         if not isinstance(names, Sequence):
             raise OptionError("key", key, "isn't the name of a column", "give one, or a list")
+        if not names:
+            raise OptionError("key", key, "names no column", "give one, or leave it out")
         names = tuple(names)
     return KafkaSink(client, topic, names, format, schema, schema_registry)

@@ -29,6 +29,8 @@ class MemorySink:
         self._identity: tuple[str, ...] | None = None
         self._number: int | None = None
         self._unmerged = 0
+        # No other output may use it.
+        self.tables = (f"to_memory() {id(self):#x}",)
 
     def __reduce__(self) -> Any:
         raise SinkError("to_memory() keeps rows in the process that made it and can't be sent")

@@ -13,10 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.engine.utf8 import frame_from_arrow
-from muntin.model.errors import OptionError
+from muntin.model.errors import OptionError, SinkError
 from muntin.model.option_types import check_count, check_local, parse_path
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import BATCH_COLUMN, TableSink, report_refused, warn_of_new_table
+from muntin.sinks.sink import (
+    BATCH_COLUMN,
+    TableSink,
+    make_absolute,
+    report_refused,
+    warn_of_new_table,
+)
 from muntin.state.disk import sync_path
 
 # The maximum length of a folder's name in bytes, on nearly all file systems.
@@ -27,6 +33,8 @@ HAS_NUL = "the folder of %s has the character NUL in its name; file systems don'
 READS_AS_NULL = "the folder of %s for this value is that of NULL, as which readers would take it"
 # The folder name that readers interpret as NULL; Spark also uses it for empty text.
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+# The prefix of an empty folder that names the query whose rows a folder has. Readers ignore it.
+CLAIM = ".query-"
 # The characters that Spark writes as %XX in the name of a folder.
 _ESCAPES = {
     char: f"%{ord(char):02X}" for char in [*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"]
@@ -39,10 +47,13 @@ class ParquetSink(TableSink):
     def __init__(
         self, path: str | PathLike[str], partition_by: Sequence[Any] = (), files: int | None = None
     ) -> None:
-        super().__init__(parse_path("path", path).rstrip("/"), None, str)
+        super().__init__(parse_path("path", path).rstrip("/"), None, make_absolute)
+        self.folders = self.tables
         self.partition_by = tuple(partition_by)
         self.files = files
         self._root = Path(self.table.removeprefix("file://"))
+        # Whether the folder is known to be that of the query.
+        self.is_claimed = False
 
     def prepare(self) -> None:
         """Keep to the folder, should the process change its own."""
@@ -56,6 +67,9 @@ class ParquetSink(TableSink):
 
     def check_folders(self, folders: Sequence[str], names: Sequence[str]) -> None:
         """Refuse folders that are named twice, or that leave no column for the files."""
+        if BATCH_COLUMN in {one.lower() for one in folders}:
+            problem = "is the name of the folders of batches"
+            raise OptionError("partition_by", BATCH_COLUMN, problem, "give it another name")
         if len({*folders}) < len(folders) or {*names} <= {*folders}:
             hint = "name each once, and leave one column for the files"
             raise OptionError("partition_by", ", ".join(folders), "can't be folders", hint)
@@ -93,6 +107,10 @@ class ParquetSink(TableSink):
         staging = root / f".{target.name}.writing"
         if not root.exists():
             warn_of_new_table(f"Parquet {self.table}", batch.number)
+            self.is_claimed = False
+        if not self.is_claimed and batch.query:
+            _claim_folder(root, batch.query, self.table)
+            self.is_claimed = True
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
         refused = self._write_files(rows, staging)
@@ -135,6 +153,23 @@ class ParquetSink(TableSink):
         return dict(sorted(refused.items()))
 
 
+def _claim_folder(root: Path, query: str, table: str) -> None:
+    """Mark a folder as that of a query, or refuse it if it is another one's."""
+    own = root / f"{CLAIM}{query}"
+    own.mkdir(parents=True, exist_ok=True)
+    if any(one.name != own.name for one in root.glob(f"{CLAIM}*")):
+        own.rmdir()
+        raise refuse_claimed(table)
+
+
+def refuse_claimed(table: str) -> SinkError:
+    """Return the error of a folder that has the rows of another query."""
+    return SinkError(
+        f"Parquet {table} has the rows of another query (or of an earlier checkpoint), which this "
+        "one would replace. Give each query a folder of its own, or remove the whole folder"
+    )
+
+
 def _format_folder_name(name: str, value: pl.Expr) -> pl.Expr:
     """Return an expression for the name of the folder of a column's value."""
     text = value.cast(pl.String)
@@ -163,6 +198,8 @@ def to_parquet(
     A repeated batch replaces its folder. Readers of the folder see all rows, with the batch's
     number in the column ``batch``, so no other column can have this name. A batch without
     rows creates no folder, except the first one after a start, so that there are columns to read.
+    The folder belongs to one query and its checkpoint, which an empty folder in it names. Another
+    query would replace its batches, and ends with a ``SinkError``.
 
     Args:
         path: The folder.

@@ -135,6 +135,10 @@ class PostgresSink(TableSink):
         for option, name in (("schema", schema), ("table", table), ("history", history)):
             if name is not None:
                 _check_name(option, name)
+            if name is not None and option != "schema" and "." in name:
+                whose, _, own = name.rpartition(".")
+                problem = "would be a name with a dot, without a schema"
+                raise OptionError(option, name, problem, f"give schema={whose!r}, {option}={own!r}")
         self.link = link
         self.schema = schema
         self.create = create

@@ -17,6 +17,7 @@ from inspect import (
     signature,
 )
 from os import PathLike, fspath
+from os.path import abspath
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -52,6 +53,7 @@ class Sink(Protocol):
         - ``prepare()`` is then called to set up the storage, unless batches are written on another
           machine (Spark Connect).
         - ``tables`` names the tables that no other output may use.
+        - ``folders`` has the local folders of those that are folders, as absolute paths.
         - ``primary_key`` is set to the columns that a statement declares as a table's primary key,
           by which the sink then finds older rows; empty without one.
     """
@@ -76,14 +78,41 @@ def prepare_sinks(targets: Iterable[Sink | None]) -> None:
             target.prepare()
 
 
-def check_separate_tables(targets: Iterable[Sink | None]) -> None:
-    """Refuse two outputs to one table, because a batch replaces the rows of its number."""
+def check_separate_tables(targets: Iterable[Sink | None], checkpoint: str | None = None) -> None:
+    """Refuse two outputs to one table, because a batch replaces the rows of its number.
+
+    A folder of one output within that of another is refused, too, and so is a checkpoint in the
+    folder of an output: readers of the folder would read both.
+    """
     taken: set[str] = set()
-    for table in (table for target in targets for table in getattr(target, "tables", ())):
-        if table in taken:
-            problem = "is where two outputs go, of which one would wipe what the other wrote"
-            raise OptionError("sink", table, problem, "give each output a table of its own")
-        taken.add(table)
+    folders: list[str] = []
+    for target in targets:
+        for table in getattr(target, "tables", ()):
+            if table in taken:
+                problem = "is where two outputs go, of which one would wipe what the other wrote"
+                raise OptionError("sink", table, problem, "give each output a table of its own")
+            taken.add(table)
+        for folder in getattr(target, "folders", ()):
+            for other in folders:
+                if is_within(folder, other) or is_within(other, folder):
+                    problem = f"and {other} are outputs of which one is within the other"
+                    raise OptionError("sink", folder, problem, "give each a folder of its own")
+            folders.append(folder)
+    for folder in folders:
+        if checkpoint is not None and is_within(make_absolute(checkpoint), folder):
+            problem = f"is within {folder}, which holds the rows of an output"
+            raise OptionError("checkpoint", checkpoint, problem, "give it a folder of its own")
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether an absolute path is a folder, or is below it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def make_absolute(path: str) -> str:
+    """Return a path of this machine in one spelling; an address stays as it is."""
+    plain = path.removeprefix("file://")
+    return path.rstrip("/") if "://" in plain else abspath(plain)
 
 
 def report_refused(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: str) -> None:
@@ -187,6 +216,7 @@ class TableSink(ABC):
 
     # True if names that differ only in case are different names.
     is_case_sensitive: ClassVar[bool] = False
+    folders: tuple[str, ...] = ()
 
     def __init__(self, table: str, history: str | None, identify: Callable[[str], str]) -> None:
         check_text("table", table)

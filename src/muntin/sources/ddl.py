@@ -165,6 +165,9 @@ def plain_columns(columns: str | Mapping[str, pl.DataType | str]) -> dict[str, p
     if not isinstance(columns, Mapping):
         hint = 'give text, columns="id long, at timestamp", or a dictionary'
         raise OptionError("columns", columns, "has no types", hint)
+    if not columns:
+        hint = 'write names and types, as in "id long, at timestamp"'
+        raise OptionError("columns", columns, "names no columns", hint)
     plain = {}
     for name, kind in columns.items():
         if isinstance(kind, str):

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError, SourceError
+from muntin.model.printable import escape_line
 from muntin.sources.csv_payloads import CsvPayloads, parse_fields
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.payloads import Payloads, describe_faults
@@ -83,6 +84,11 @@ def format_of(
             raise OptionError(
                 "columns", name, f"has type {kind}, which can't be read from text", hint
             )
+    kinds = [pl.Datetime("us", "UTC")] if columns is None else columns.values()
+    has_times = any(isinstance(kind, pl.Datetime) and kind.time_zone for kind in kinds)
+    if zone != SessionZone() and not has_times:
+        hint = "leave it out, or declare the times as timestamp"
+        raise OptionError("zone", zone.name, "has no effect on columns without timestamps", hint)
     if form == "csv":
         return CsvFiles(columns, columns is None if header is None else header, zone)
     return JsonLines(columns, zone)
@@ -179,6 +185,8 @@ class CsvFiles:
             if decoder is None and records:
                 names, records = _header(records), records[1:]
                 held = {name: columns[name] for name in names if name in columns}
+                if not held:
+                    raise _refuse_header(path, names, [*columns])
                 decoder = CsvPayloads(held, self.zone, tuple(dict.fromkeys(names)))
             if decoder is not None:
                 yield from _decode(decoder, records, schema)
@@ -226,6 +234,15 @@ def _header(records: Sequence[bytes]) -> list[str]:
     """Return the names in the first record of a file."""
     record = records[0].decode("utf-8-sig", "replace").strip()
     return [(name or "").strip() for name in parse_fields(record) or record.split(",")]
+
+
+def _refuse_header(path: Path, names: Sequence[str], columns: Sequence[str]) -> SourceError:
+    """Return the error of a file whose header has none of the columns."""
+    header, wanted = escape_line(",".join(names))[:100], ", ".join(columns[:5])
+    return SourceError(
+        f"{path} has none of the columns {wanted} in its header '{header}'. Correct the names, and "
+        "separate them by commas"
+    )
 
 
 def _learn(column: pl.Series, zone: SessionZone) -> pl.DataType:

@@ -97,6 +97,7 @@ def ticks(rate: float = 1.0) -> TickSource:
         >>> ticks(100)
         ticks(100)
     """
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
+    is_number = isinstance(rate, int | float) and not isinstance(rate, bool)
+    if not is_number or not 0 < rate < float("inf"):
         raise OptionError("rate", rate, "isn't above 0", "give messages per second: ticks(100)")
     return TickSource(float(rate))

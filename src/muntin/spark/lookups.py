@@ -88,7 +88,10 @@ def _refuse_stream(name: str, frame: DataFrame) -> None:
 
 
 def _twice(name: str, whose: str, columns: Sequence[str]) -> OptionError:
-    hint = f"give its columns other names: JOIN (SELECT ... AS ... FROM ...) AS {name}"
+    hint = (
+        f"give its columns other names: JOIN (SELECT ... AS ... FROM ...) AS {name}; or bound the "
+        "times of both"
+    )
     problem = f"has columns that the {whose} have as well: {', '.join(columns)}"
     return OptionError("JOIN", name, problem, hint)
 

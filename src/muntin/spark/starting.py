@@ -62,7 +62,7 @@ def start_spark_query(plan: Plan, options: StartOptions) -> WindowedQuery:
         Destination(REJECTED, plan.rejection_schema, None, rejected),
     ]
     if collect_plan(plan, options.name):
-        _check_outputs(*outputs)
+        _check_outputs(outputs, checkpoint)
         return WindowedQuery()
     # If nobody takes rejected messages, don't send the columns that only they have.
     emits_rejected = rejected is not None or results is None or _SHOWS_REJECTED.get()
@@ -129,9 +129,9 @@ def _begin_moved(
         raise OptionError("checkpoint", checkpoint, problem, hint)
 
 
-def _check_outputs(*outputs: Destination) -> None:
+def _check_outputs(outputs: Sequence[Destination], checkpoint: str) -> None:
     """Refuse sinks that can't store the rows of a query."""
-    check_separate_tables(output.target for output in outputs)
+    check_separate_tables((output.target for output in outputs), checkpoint)
     for output in outputs:
         check_destination(output.target, output.schema, output.keys)
 
@@ -163,7 +163,7 @@ def launch(
     handle.spark, handle.checkpoint = emitted.sparkSession, checkpoint
     handle.outputs, handle.shards = tuple(outputs), shards
     make_active(handle.spark)  # sinks use the active session
-    _check_outputs(*outputs)
+    _check_outputs(outputs, checkpoint)
     with handle.hold_lease():
         if remote:
             check_sendable(outputs)

@@ -75,7 +75,7 @@ class Scope:
             )
         except SqlError:
             return False
-        return nodes == [node]
+        return nodes == [_drop_added_qualifiers(node)]
 
     def strip_qualifier(self, column: exp.Column) -> list[str]:
         """Return the parts of a column's name in the relation, without the qualifier."""
@@ -248,3 +248,19 @@ def normalize(node: exp.Expr, scope: Scope) -> exp.Expr:
         return exp.RawString(this=scope.text[slice(*span)]) if span else part
 
     return node.unnest().transform(simplify)
+
+
+def _drop_added_qualifiers(node: exp.Expr) -> exp.Expr:
+    """Return a node without the qualifiers of columns that its text doesn't have."""
+
+    def is_added(column: exp.Column) -> bool:
+        table = column.args.get("table")
+        return table is not None and find_span(table) is None
+
+    if not any(is_added(column) for column in node.find_all(exp.Column)):
+        return node
+    plain = node.copy()
+    for column in plain.find_all(exp.Column):
+        if is_added(column):
+            column.set("table", None)
+    return plain

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
+
+from muntin.model.close_names import find_close_name
 
 PROCTIME_ERROR = (
     "windows by processing time depend on when they run",
@@ -36,6 +38,14 @@ _UNITS = {"s": "SECOND", "m": "MINUTE", "H": "HOUR", "d": "DAY", "M": "MONTH", "
 # Rounding to any length, in DuckDB, TimescaleDB and PostgreSQL.
 _BUCKETS = ("TIME_BUCKET", "DATE_BIN")
 _LENGTHS = {"YEAR": "12 MONTHS", "MONTH": "1 MONTH"}
+_WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "WINDOW", "SESSION_WINDOW")
+# Names of windows in other engines.
+_OTHER_WINDOWS = {
+    **dict.fromkeys(("TUMBLING", "TUMBLINGWINDOW", "TUMBLING_WINDOW"), "TUMBLE"),
+    **dict.fromkeys(("HOPPING", "HOPPINGWINDOW", "HOP_WINDOW", "SLIDE"), "HOP"),
+    **dict.fromkeys(("CUMULATING", "CUMULATIVE"), "CUMULATE"),
+    **dict.fromkeys(("SESSIONWINDOW", "SESSIONS"), "SESSION"),
+}
 
 
 def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
@@ -147,3 +157,13 @@ def _render_over_window_start(node: exp.Expr) -> str:
     text = node.transform(start).sql()
     name, _, rest = text.partition("(")
     return f"{name.lower()}({rest}"
+
+
+def find_misspelt_window(nodes: Iterable[exp.Expr]) -> tuple[exp.Expr, str, str] | None:
+    """Return a function whose name is almost that of a window function, with problem and hint."""
+    for node in (part for whole in nodes for part in whole.find_all(exp.Anonymous)):
+        name = str(node.this).upper()
+        meant = _OTHER_WINDOWS.get(name) or find_close_name(name, _WINDOW_FUNCTIONS)
+        if meant is not None:
+            return node, f"{name} isn't a window function", f"did you mean {meant}?"
+    return None

@@ -19,7 +19,7 @@ from muntin.model.joins import How, JoinNulls, JoinSpec, Side, set_default_polic
 from muntin.model.pipeline import SIDE_COLUMNS, SUFFIX, Column, JoinRelation, quote_name
 from muntin.sql import ksql
 from muntin.sql.catalog import ResolvedRelation, find_bound_column, merge_input_options
-from muntin.sql.cursor import Cursor, Span
+from muntin.sql.cursor import Cursor, Span, find_span
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.join_bounds import OVER_HINT, JoinSide, PairBound, lower_join_bound
 from muntin.sql.join_conditions import (
@@ -272,9 +272,12 @@ def render_sides(
                 return None
             text = f"{SIDE_COLUMNS[0]}.{scope.text[slice(*scope.locate_separable(part))]}"
             return text if adapt is None else adapt(0, part, text)
-        rest = scope.locate(first)[1], scope.locate_separable(part)[1]
+        start, end = scope.locate_separable(part)
         index = sides[first.name.lower()]
-        text = SIDE_COLUMNS[index] + scope.text[slice(*rest)]
+        if find_span(first) is None:  # a subquery's column, which has no qualifier in the text
+            text = f"{SIDE_COLUMNS[index]}.{scope.text[start:end]}"
+        else:
+            text = SIDE_COLUMNS[index] + scope.text[scope.locate(first)[1] : end]
         return text if adapt is None else adapt(index, part, text)
 
     return scope.rewrite(node, render_part)

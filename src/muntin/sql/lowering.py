@@ -16,11 +16,15 @@ from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.catalog import Catalog, ResolvedRelation, makes_rows, merge_input_options
 from muntin.sql.cursor import Cursor, Span, WindowNode, window_call_of
 from muntin.sql.expressions import Scope, walk
-from muntin.sql.foreign_functions import LOOK_BACK_ERROR, find_rounded_time, is_now
+from muntin.sql.foreign_functions import (
+    LOOK_BACK_ERROR,
+    find_misspelt_window,
+    find_rounded_time,
+    is_now,
+)
 from muntin.sql.grouped_join import split_grouped_join
 from muntin.sql.grouped_select import GroupedSelectList, lower_regrouping
-from muntin.sql.join_bounds import refuse_unbounded_join
-from muntin.sql.joins import ResolveTable, collect_conditions, lower_join
+from muntin.sql.joins import ResolveTable, lower_join
 from muntin.sql.lookups import is_input, lower_lookups
 from muntin.sql.order_by import lower_order_by
 from muntin.sql.outer_query import check_qualified_stars, lower_outer_query
@@ -191,11 +195,6 @@ def _lower_ungrouped(
 ) -> LoweredQuery | ResolvedRelation:
     """Lower a query without groups, which selects and computes rows or results of windows."""
     relation = resolved.relation
-    if select.joins and is_outermost and not isinstance(relation, WindowRelation):
-        # A join of streams needs a bound rather than a window.
-        join = select.joins[0]
-        conditions = collect_conditions(select, join)
-        refuse_unbounded_join(scope.cursor, join, select.source.name, conditions)
     rows = _lower_projection(scope, select, resolved)
     if isinstance(relation, WindowRelation) and (is_outermost or relation.lookups):
         return _finish_query(scope, select, lower_outer_query(scope, select, relation))
@@ -367,6 +366,8 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
     if rounded is not None:
         node, hint = rounded
         scope.fail(node, "this rounds a time, but a stream is grouped by windows", hint)
+    if (misspelt := find_misspelt_window(select.group)) is not None:
+        scope.fail(*misspelt)
     for node in walk(*select.scalars):
         if find_aggregate_name(node):
             if select.where is not None and any(map(is_now, walk(select.where))):

@@ -73,6 +73,10 @@ def _build_join(
 ) -> Join:
     """Return the join with a subquery; ``equal`` is the comparison of ``IN``."""
     span = cursor.span_from(start)
+    # Within a subquery, columns without a qualifier belong to its own table.
+    for column in [*subquery.where.find_all(exp.Column)] if subquery.where is not None else ():
+        if len(column.parts) == 1:
+            column.set("table", exp.to_identifier(subquery.source.name, quoted=True))
     conditions = [part for part in (equal, subquery.where) if part is not None]
     if not conditions:
         hint = "compare the columns of both, as in WHERE a.id = b.id AND ..."

@@ -18,6 +18,8 @@ from muntin.cli.app import build
 from muntin.cli.pipelines import read_checked_pipeline
 from muntin.cli.tokens import read_token
 from muntin.hosts.local.pipelines import find_spark_reason
+from muntin.model.pipeline import DeclaredTable
+from muntin.model.reader_options import translate_options
 
 SQL = """
 CREATE TABLE clicks (
@@ -322,3 +324,41 @@ def test_options_with_a_meaning_on_spark_alone_are_refused(tmp_path: Path) -> No
     result = invoke("check", str(file))
     assert "multiLine='true' has a meaning on Spark alone" in join_lines(result.stderr)
     assert "--host spark" in join_lines(result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (
+            "path = '${data}'",
+            "path = '${data}', recursiveFileLookup = 'false'",
+            "recursiveFileLookup='false' isn't possible: all folders below are read",
+        ),
+        ("${out}/checkpoints", "${out}/views/checkpoints", "which holds the rows of an output"),
+        ("${out}/rejected", "${out}/views/rejected", "of which one is within the other"),
+        (
+            "EMIT EARLY EACH;",
+            "EMIT EARLY EACH; CREATE TABLE b WITH (connector = 'parquet', path = '${out}/views/'); "
+            "INSERT INTO b SELECT page FROM clicks;",
+            "of query b overlaps with the folder of query views",
+        ),
+    ],
+)
+def test_what_would_be_ignored_or_overwritten_is_refused(
+    tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL.replace(old, new))
+    values = ("--set", f"data={tmp_path}/in", "--set", f"out={tmp_path}/out")
+    for command in ("check", "run"):
+        result = invoke(command, str(file), *values)
+        assert result.exit_code == 1
+        assert problem in join_lines(result.output), command
+
+
+def test_paths_of_tables_begin_with_the_users_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    table = DeclaredTable("t", "csv", options={"PATH": "~/in", "sep": "~"})
+    assert translate_options(table)[1] == {"PATH": f"{tmp_path}/in", "sep": "~"}

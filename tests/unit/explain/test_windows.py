@@ -308,3 +308,23 @@ def test_a_policy_first_and_another_then() -> None:
     first = "first after each batch that changed it, if n > 3"
     assert f"emitted {first}; then after each batch that changed it" in text
     assert "a heartbeat wakes the shards" in text
+
+
+@pytest.mark.parametrize(
+    ("windows", "start"),
+    [
+        (sentence(key="k", time="at").tumbling("1 hour").early(rows=3), "early has no effect on"),
+        (
+            sentence(key="k", time="at").session("1 hour").early(rows=3).late(grace="1 day"),
+            "early and late have no effect on .results",
+        ),
+        (sentence(key="k", time="at").tumbling("1 hour"), None),
+        (sentence(key="k", time="at").rolling("1 hour").late(grace="1 day"), None),
+    ],
+)
+def test_policies_without_an_effect_on_finite_input(windows, start):
+    spec = windows.spec(n=mt.count())
+    cautions = list_cautions(spec, finite=True)
+    assert (start is None) is (not any("no effect" in line for line in cautions))
+    assert start is None or any(line.startswith(start) for line in cautions)
+    assert not any("no effect" in line for line in list_cautions(spec))

@@ -287,6 +287,17 @@ def test_a_header_of_many_columns_doesnt_fill_the_memory(
     assert frames[-1]["k"].to_list() == [None] * 5 + ["b"]
 
 
+def test_a_header_without_any_of_the_columns_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", b"page;n\nhome;1\n")
+    write(tmp_path / "b.csv", b"n,page\n2,cart\n", 1)
+    options: dict[str, Any] = {"columns": "page string, n long", "header": True}
+    problem = r"a\.csv has none of the columns page, n in its header 'page;n'\. Correct the names"
+    with pytest.raises(mt.SourceError, match=problem):
+        Run(mt.files(tmp_path / "*.csv", **options)).read_batch()
+    rest = Run(mt.files(tmp_path / "*.csv", bad_files="skip", **options)).read_batch()
+    assert rest == [("cart", 2, None)]
+
+
 def test_short_lines_below_a_long_header_cost_their_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,7 +160,8 @@ def test_group_by_names_an_expression(key: str, item: str, expected: str) -> Non
             "TABLE(SESSION(TABLE orders, DESCRIPTOR(at), 1 HOUR)) o",
         ),
         (
-            "SELECT a.k FROM a JOIN b ON a.id = b.id AND a.at = b.t",
+            "SELECT a.k FROM a WATERMARK x DELAY OF 1 HOUR JOIN b WATERMARK y DELAY OF 1 HOUR "
+            "ON a.id = b.id AND a.at = b.t",
             "if at and t are event times, write a WATERMARK at DELAY OF INTERVAL '1' MINUTE and b",
             None,
         ),

@@ -249,7 +249,11 @@ def test_bounds_in_where_are_those_of_any_inner_join():
 @pytest.mark.parametrize(
     ("text", "problem", "at"),
     [
-        ("SELECT a.k FROM a JOIN b ON a.k = b.k", "the join has no bound", None),
+        (
+            "SELECT a.k FROM a JOIN b WATERMARK ts DELAY OF 1 HOUR ON a.k = b.k",
+            "the join has no bound",
+            None,
+        ),
         (f"SELECT a.k FROM a JOIN b {OVER} ON k = b.k", "a join compares equal columns", "k = b.k"),
         (
             f"SELECT a.k FROM a JOIN b {OVER} ON a.k = a.j",

@@ -8,6 +8,7 @@ from tests.unit.sql.twins import get_refusal, lower_query
 from muntin.model.pipeline import (
     SIDE_COLUMNS,
     Column,
+    Derived,
     Lookup,
     TableRelation,
     Values,
@@ -15,6 +16,7 @@ from muntin.model.pipeline import (
     WindowRelation,
     find_tables,
 )
+from muntin.model.rolling import emits_plain_rows
 from muntin.sql.api import compile_query
 
 LEFT, RIGHT = SIDE_COLUMNS
@@ -119,11 +121,29 @@ def test_sessions_are_formed_before():
     assert "these windows are formed before JOIN" in get_refusal(text)[0]
 
 
-def test_without_windows_two_streams_are_meant():
-    assert (
-        "the join has no bound"
-        in get_refusal("SELECT b.item FROM bids b JOIN goods USING (item)")[0]
+def test_without_windows_each_joined_row_is_emitted():
+    text = "SELECT b.item, goods.kind FROM bids b LEFT JOIN goods USING (item) WHERE b.price > 3"
+    query = compile_query(text).lowered.query
+    assert emits_plain_rows(query.spec)
+    rows = query.source
+    assert isinstance(rows, Derived)
+    assert rows.where == "`price` > 3"
+    assert isinstance(rows.source, Lookup)
+    assert (rows.source.how, rows.source.shared) == ("left", ("item",))
+
+
+def test_columns_within_a_subquery_are_those_of_its_table():
+    bids = (
+        "SELECT item FROM bids b WHERE b.item {} (SELECT name FROM goods WHERE kind = 'ink' AND {})"
     )
+    lookup = compile_query(bids.format("IN", "price > 1")).lowered.query.source.source
+    assert lookup.rest == f"({RIGHT}.kind = 'ink') AND ({RIGHT}.price > 1)"
+    exists = (
+        "SELECT item FROM bids b WHERE EXISTS (SELECT 1 FROM goods WHERE name = b.item AND b.n > x)"
+    )
+    lookup = compile_query(exists).lowered.query.source.source
+    assert lookup.equal == (("item", "name"),)
+    assert lookup.rest == f"({LEFT}.n > {RIGHT}.x)"
 
 
 HOURLY = """SELECT item, count(*) AS n, max(price) - min(price) AS width

@@ -538,3 +538,19 @@ def test_deep_nesting_is_refused_not_crashed():
 def test_an_aggregate_alone_is_nothing_else(text):
     with pytest.raises(mt.SqlError):
         compile_aggregate(text)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "meant"),
+    [
+        ("TUMBEL(ts, INTERVAL '1' MINUTE)", "TUMBEL", "TUMBLE"),
+        ("tumbling(ts, INTERVAL '1' MINUTE)", "TUMBLING", "TUMBLE"),
+        ("HOPP(ts, INTERVAL '1' MINUTE, INTERVAL '2' MINUTE)", "HOPP", "HOP"),
+        ("sesion(ts, INTERVAL '1' MINUTE)", "SESION", "SESSION"),
+        ("windw(ts, '1 minute')", "WINDW", "WINDOW"),
+    ],
+)
+def test_a_misspelt_window_function_is_named(call, name, meant):
+    message, marked = get_refusal(f"SELECT page, count(*) AS n FROM clicks GROUP BY page, {call}")
+    assert message == f"line 1: {name} isn't a window function; did you mean {meant}?"
+    assert marked == call

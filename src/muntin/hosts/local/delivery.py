@@ -76,7 +76,9 @@ class LocalDestination:
 
 
 def make_destinations(
-    plan: LocalPlan, sinks: tuple[SinkLike | None, SinkLike | None]
+    plan: LocalPlan,
+    sinks: tuple[SinkLike | None, SinkLike | None],
+    checkpoint: str | None = None,
 ) -> list[LocalDestination]:
     """Return the destinations of results and rejected messages, checked before anything runs.
 
@@ -94,7 +96,7 @@ def make_destinations(
         ),
         LocalDestination(REJECTED, pl.Schema(plan.layout.kinds), None, rejected),
     ]
-    check_separate_tables(destination.sink for destination in checked)
+    check_separate_tables((destination.sink for destination in checked), checkpoint)
     for destination in checked:
         check_output(destination.sink, destination.columns, destination.keys)
     prepare_sinks(destination.sink for destination in checked)

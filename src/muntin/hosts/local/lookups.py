@@ -136,9 +136,8 @@ def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
         twice = [name for name in more if name.lower() in taken]
         if twice:
             problem = f"has columns that the messages have as well: {', '.join(twice)}"
-            hint = (
-                f"give its columns other names: JOIN (SELECT ... AS ... FROM ...) AS {lookup.name}"
-            )
+            named = f"JOIN (SELECT ... AS ... FROM ...) AS {lookup.name}"
+            hint = f"give its columns other names: {named}; or bound the times of both"
             raise OptionError("JOIN", lookup.name, problem, hint)
     sides = pl.Schema(
         {

@@ -76,7 +76,7 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
         folder: str,
     ) -> None:
         """Refuse sinks that can't take the rows of a query, without starting it."""
-        make_destinations(query.plan, sinks)
+        make_destinations(query.plan, sinks, folder)
 
     def find_all_mistakes(
         self, pipeline: Pipeline, settings: Mapping[str, str]

@@ -188,7 +188,8 @@ def start_query(plan: LocalPlan, options: StartOptions) -> LocalQuery:
         raise OptionError("durable", options.durable, "needs a checkpoint on a disk", hint)
     seconds = 0.0 if every is None else parse_duration("every", every) / 1_000_000
     pace = Pace(seconds, options.available_now)
-    outputs = tuple(make_destinations(plan, (options.results, options.rejected)))
+    sinks = options.results, options.rejected
+    outputs = tuple(make_destinations(plan, sinks, options.checkpoint))
     return LocalQuery(Job(plan, options.checkpoint, outputs, pace, waits), options.name)
 
 

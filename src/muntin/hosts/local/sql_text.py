@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 
 import polars as pl
@@ -395,14 +395,14 @@ def _parse_text(token: str) -> Value:
 
 
 def _parse_time(word: str, content: str) -> Value:
-    """Parse a date, or a moment with a zone; without one, Spark would use the session's zone."""
+    """Parse a date or a moment, which is in UTC if it has no zone, as all texts are here."""
     try:
         if word == "DATE":
             return Value(pl.lit(date.fromisoformat(content)), pl.Date(), "date")
-        moment = datetime.fromisoformat(content)
     except ValueError:
         raise Unportable(f"{word} {content!r}") from None
-    if moment.tzinfo is None:
-        raise Unportable(f"TIMESTAMP {content!r} without a zone")
+    moment = values.parse_moment(content)
+    if moment is None:
+        raise Unportable(f"{word} {content!r}")
     dtype = pl.Datetime("us", "UTC")
     return Value(pl.lit(moment).cast(dtype), dtype, "timestamp")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import polars as pl
@@ -21,7 +22,11 @@ _BITS: Mapping[pl.DataType, int] = {pl.Int8(): 7, pl.Int16(): 15, pl.Int32(): 31
 _MOST_BITS = 126
 _DAY = 86_400 * 10**6
 _ZERO = pl.lit(0, WIDE)
-_TIMES = ("timestamp", "timestamp_ntz", "date")
+_MOMENTS = ("timestamp", "timestamp_ntz")
+_TIMES = (*_MOMENTS, "date")
+_MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII
+)
 _COMPARISONS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "=": lambda a, b: a == b,
     "<>": lambda a, b: a != b,
@@ -133,13 +138,40 @@ NULL_VALUE = Value(pl.lit(None), pl.Null(), "null")
 
 
 def compare(sign: str, left: Value, right: Value) -> Value:
-    """Compare two values of one family, or two numbers."""
+    """Compare two values of one family, two numbers, or a time with a text that is one."""
+    left, right = _read_time(left, right.family), _read_time(right, left.family)
     left_operand, right_operand = _align_operands(sign, left, right)
     return make_condition_value(_COMPARISONS[sign](left_operand, right_operand))
 
 
+def parse_moment(text: str) -> datetime | None:
+    """Return the moment that a text in ISO form names, in UTC without a zone, or ``None``."""
+    try:
+        moment = datetime.fromisoformat(text) if _MOMENT.fullmatch(text) else None
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+
+
+def _read_time(value: Value, family: str) -> Value:
+    """Return a literal text as a time of a family, as Spark does where it is compared with one."""
+    if not isinstance(value.literal, str) or family not in _TIMES:
+        return value
+    moment, text = parse_moment(value.literal), value.literal
+    if moment is None or (family == "date" and len(text) > 10):
+        raise Unportable(f"the text {text!r} beside {family}")
+    if family == "date":
+        return Value(pl.lit(moment.date()), pl.Date(), "date")
+    if family == "timestamp_ntz":
+        if datetime.fromisoformat(text).tzinfo is not None:
+            raise Unportable(f"the text {text!r} with a zone beside {family}")
+        return Value(pl.lit(moment.replace(tzinfo=None)), pl.Datetime("us"), family)
+    dtype = pl.Datetime("us", "UTC")
+    return Value(pl.lit(moment).cast(dtype), dtype, "timestamp")
+
+
 def add(sign: str, left: Value, right: Value) -> Value:
-    """Compute a sum, a difference or a product of numbers."""
+    """Compute a sum, a difference or a product of numbers, or the time between two moments."""
     if {left.family, right.family} == {"integer"}:
         bits = left.bits + right.bits if sign == "*" else max(left.bits, right.bits) + 1
         if bits > _MOST_BITS:
@@ -147,13 +179,16 @@ def add(sign: str, left: Value, right: Value) -> Value:
         dtype = max(left.dtype, right.dtype, key=lambda kind: _BITS[kind])
         one, other = left.cast(WIDE), right.cast(WIDE)
         return Value(_compute(sign, one, other), dtype, "integer", bits)
+    if sign == "-" and left.family == right.family and left.family in _MOMENTS:
+        length = pl.Duration("us")
+        return Value((left.expression - right.expression).cast(length), length, "interval")
     dtype = _find_float_type(sign, left, right)
     return Value(_compute(sign, left.cast(dtype), right.cast(dtype)), dtype, "float")
 
 
 def shift(sign: str, value: Value, micros: int) -> Value:
     """Move a moment by less than a day; Spark adds whole days in the session's zone."""
-    if value.family not in ("timestamp", "timestamp_ntz"):
+    if value.family not in _MOMENTS:
         raise Unportable(f"INTERVAL beside {value.family}")
     if abs(micros) >= _DAY:
         raise Unportable("INTERVAL of a day or more")
@@ -308,7 +343,7 @@ def _align_operands(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.E
         return left.expression, right.expression
     hint = ""
     if families == {"timestamp", "string"}:
-        hint = " (here TIMESTAMP '2026-01-31 00:00:00Z' and to_timestamp(x) are taken)"
+        hint = " (here to_timestamp(x) and a literal such as '2026-01-31 00:00:00' are taken)"
     raise Unportable(f"{sign} of {left.family} and {right.family}{hint}")
 
 
@@ -329,10 +364,7 @@ def _find_float_type(sign: str, left: Value, right: Value) -> pl.DataType:
     others = {value.family for value in (left, right)} - {"float"}
     decimals = [v for v in (left, right) if v.family == "decimal" and v.literal is None]
     if not kinds or decimals or not others <= {"integer", "decimal", "null"}:
-        hint = ""
-        if sign == "-" and left.family == right.family == "timestamp":
-            hint = " (here unix_seconds(x) - unix_seconds(y) is taken)"
-        raise Unportable(f"{sign} of {left.family} and {right.family}{hint}")
+        raise Unportable(f"{sign} of {left.family} and {right.family}")
     if pl.Float32() in kinds and "integer" in others:
         raise Unportable(f"{sign} of single precision and a whole number")
     return pl.Float32() if kinds == {pl.Float32()} and not others - {"null"} else pl.Float64()

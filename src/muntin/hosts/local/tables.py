@@ -83,6 +83,9 @@ def _make_files(table: DeclaredTable, connector: str, options: dict[str, str]) -
     for name, value in options.items():
         if name.lower() not in _SAME_HERE:
             raise OptionError(name, value, "has a meaning on Spark alone", _ON_SPARK)
+        if name.lower() == "recursivefilelookup" and not parse_boolean(name, value):
+            hint = "leave it out, or give a pattern, as in 'path' = 'clicks/*.csv'"
+            raise OptionError(name, value, "isn't possible: all folders below are read", hint)
     header = parse_boolean("header", named.get("header", "false")) if connector == "csv" else None
     most = named.get("maxfilespertrigger")
     return files(

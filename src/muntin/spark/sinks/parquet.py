@@ -13,12 +13,14 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.parquet import (
+    CLAIM,
     HAS_NUL,
     MAX_NAME_BYTES,
     NULL_FOLDER,
     READS_AS_NULL,
     TOO_LONG,
     ParquetSink,
+    refuse_claimed,
 )
 from muntin.sinks.sink import BATCH_COLUMN, warn_of_new_table
 from muntin.sinks.unwritable import WHY_COLUMN
@@ -68,16 +70,27 @@ class ParquetWriter:
         frame = self._with_valid_folders(batch, frame, names, own)
         if self.sink.files is not None:
             frame = frame.coalesce(self.sink.files)
-        if batch.number and not is_connected(frame.sparkSession):
-            self._warn_of_new_folder(frame.sparkSession, batch.number)
+        if not is_connected(frame.sparkSession):
+            self._claim_folder(frame.sparkSession, batch)
         writer = frame.write.mode("overwrite")
         writer = writer.partitionBy(*names) if names else writer
         writer.parquet(f"{self.sink.table}/{BATCH_COLUMN}={batch.number}")
         return True
 
-    def _warn_of_new_folder(self, spark: SparkSession, number: int) -> None:
-        if not HadoopPath(spark, self.sink.table).exists():
-            warn_of_new_table(f"Parquet {self.sink.table}", number)
+    def _claim_folder(self, spark: SparkSession, batch: Batch) -> None:
+        """Mark the folder as that of the query, or refuse it if it is another one's."""
+        root = HadoopPath(spark, self.sink.table)
+        if not root.exists():
+            warn_of_new_table(f"Parquet {self.sink.table}", batch.number)
+            self.sink.is_claimed = False
+        if self.sink.is_claimed:
+            return
+        own = root / f"{CLAIM}{batch.query}"
+        own.make_folder()
+        if any(one.name.startswith(CLAIM) and one.name != own.name for one in root.children()):
+            own.delete()
+            raise refuse_claimed(self.sink.table)
+        self.sink.is_claimed = True
 
     def _with_valid_folders(
         self, batch: Batch, frame: DataFrame, names: Sequence[str], own: Container[str]

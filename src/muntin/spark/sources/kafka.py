@@ -22,7 +22,7 @@ from muntin.model.references import resolve_all
 from muntin.model.secrets import list_references
 from muntin.sources.ddl import plain_columns
 from muntin.sources.kafka import InColumns, KafkaTopics
-from muntin.sources.kafka_broker import starting_of
+from muntin.sources.kafka_broker import PATIENCE, starting_of
 from muntin.sources.kafka_client import refuse_librdkafkas
 from muntin.sources.kafka_columns import KAFKA_COLUMNS, refuse_malformed
 from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
@@ -84,6 +84,7 @@ def _columns_required(topics: KafkaTopics) -> list[tuple[str, str | None]]:
         ("group", topics.group, topics.group is not None),
         ("bytes_per_batch", str(topics.bytes_per_batch), topics.bytes_per_batch is not None),
         ("starting", topics.starting, topics.starting == "group"),
+        ("patience", f"{topics.patience:g} seconds", topics.patience != PATIENCE),
     ]
     return [(option, value) for option, value, is_set in only if is_set]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -35,6 +36,24 @@ def test_parquet_has_every_row(tmp_path: Path) -> None:
     assert rows.filter(emission="full").select("k", "n").sum()["n"].item() == 40
     assert rows["batch"].unique().to_list() == [0]
     assert len(pl.read_parquet(tmp_path / "rejected")) == 0
+
+
+def test_a_parquet_folder_belongs_to_one_query(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+
+    def run(checkpoint: str) -> bool:
+        sink = mt.to_parquet(folder)
+        return _build_query().start(checkpoint=tmp_path / checkpoint, results=sink).await_end(60)
+
+    assert run("one")
+    rows = pl.read_parquet(folder)
+    with pytest.raises(mt.SinkError, match=r"has the rows of another query .* Give each query a"):
+        run("other")
+    assert pl.read_parquet(folder).equals(rows)
+    # The same query may write there again, and another one when the folder is removed.
+    assert run("one")
+    shutil.rmtree(folder)
+    assert run("third")
 
 
 def test_duckdb_has_the_newest_revision_of_each_window(tmp_path: Path) -> None:

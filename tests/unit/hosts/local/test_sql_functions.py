@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 
 import polars as pl
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.hosts.local.expressions import parse_literal_rows, parse_sql_expression
+from muntin.model.errors import OptionError
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False) | st.builds(
     lambda units, decimals: units / 10.0**decimals,
@@ -40,6 +42,41 @@ def test_a_quotient_is_the_nearest_double(divisor: float) -> None:
     assert compute(f"x / {divisor}", x=[*numbers]) == [number / divisor for number in numbers]
     assert compute("x / 10", x=[7]) == [0.7]
     assert parse_literal_rows("(1000000 / 700000)", ["q"])["q"].to_list() == [10 / 7]
+
+
+def test_the_difference_of_two_moments_is_a_duration() -> None:
+    at = datetime(2026, 3, 29, tzinfo=UTC)
+    moments: list[object] = [at, at + timedelta(days=400, microseconds=1), None]
+    expected = [timedelta(0), timedelta(days=400, microseconds=1), None]
+    assert compute("t - TIMESTAMP '2026-03-29 00:00:00Z'", t=moments) == expected
+    assert compute("u - t", t=[at], u=[at - timedelta(seconds=1)]) == [timedelta(seconds=-1)]
+    with pytest.raises(OptionError, match="- of timestamp and timestamp_ntz"):
+        compute("t - w", t=[at], w=[at.replace(tzinfo=None)])
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("t > '2026-01-01 10:00:00'", [False, True]),
+        ("t >= '2026-01-01T12:00:00.000+02:00'", [True, True]),
+        ("'2026-01-01' <= t", [True, True]),
+        ("t BETWEEN '2026-01-01' AND TIMESTAMP '2026-01-01 23:59:59.5'", [True, False]),
+        ("t IN ('2026-01-02')", [False, True]),
+        ("w >= '2026-01-02'", [False, True]),
+        ("day > '2026-01-01'", [False, True]),
+    ],
+)
+def test_a_literal_text_beside_a_time_is_one(condition: str, expected: list[object]) -> None:
+    moments = [datetime(2026, 1, 1, 10, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)]
+    local: list[object] = [one.replace(tzinfo=None) for one in moments]
+    days: list[object] = [one.date() for one in moments]
+    assert compute(condition, t=[*moments], w=local, day=days) == expected
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-13-01", "20260101", "2026-W01-1", "2026-01-01Z"])
+def test_a_text_beside_a_time_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(OptionError, match=f"the text '{text}' beside timestamp"):
+        compute(f"t > '{text}'", t=[datetime(2026, 1, 1, tzinfo=UTC)])
 
 
 def test_a_text_that_is_no_number_ends_the_query_unless_it_is_tried() -> None:

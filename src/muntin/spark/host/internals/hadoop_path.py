@@ -90,6 +90,10 @@ class HadoopPath:
         finally:
             stream.close()
 
+    def make_folder(self) -> None:
+        """Make a folder, and those above it, where they don't exist."""
+        self._files.mkdirs(self._path)
+
     def delete(self) -> None:
         """Delete a file, or a folder and all that is in it; do nothing if neither exists."""
         self._files.delete(self._path, True)
