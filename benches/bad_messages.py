@@ -14,11 +14,14 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from random import Random
+from typing import Any
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import polars as pl
+from google.protobuf import descriptor_pb2, message_factory, text_format
 from tests.unit.sources.buffers import put_in_buffer
 
 from benches.topics import AVRO, encode_messages, stream
@@ -30,6 +33,8 @@ from muntin.sources.json_nested import NestedJsonPayloads
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.kafka import record
 from muntin.sources.payloads import Payloads
+from muntin.sources.protobuf_payloads import ProtobufPayloads
+from muntin.sources.protobuf_schema import message_of
 
 COLUMNS: dict[str, pl.DataType] = {
     "id": pl.Int64(), "at": pl.Datetime("us", "UTC"), "k": pl.Int64(), "v": pl.Int64()
@@ -91,6 +96,26 @@ BAD: dict[str, dict[str, Change]] = {
 }
 
 BAD["json, an array"] = BAD["json"]
+BAD["protobuf"] = {
+    **BAD["avro"],
+    "a field without its value": lambda good: good + b"\x08",
+    "a length beyond the end": lambda good: good + b"\x7a\x7f",
+    "a group": lambda good: good + b"\x7b\x7c",
+    "the number zero": lambda good: b"\x02\0" + good,
+    "other fields, and a broken one": lambda good: good + b"\x78\0" * 8 + b"\x78",
+    "text": lambda _: b"hello, world",
+}
+# A message of this type has the four numbers of the stream.
+_PROTO = """
+name: "order.proto" syntax: "proto3"
+message_type {
+  name: "Order"
+  field { name: "id" number: 1 type: TYPE_INT64 label: LABEL_OPTIONAL }
+  field { name: "at" number: 2 type: TYPE_INT64 label: LABEL_OPTIONAL }
+  field { name: "k" number: 3 type: TYPE_INT64 label: LABEL_OPTIONAL }
+  field { name: "v" number: 4 type: TYPE_INT64 label: LABEL_OPTIONAL }
+}
+"""
 
 
 def payloads_of(form: str) -> Payloads:
@@ -98,14 +123,29 @@ def payloads_of(form: str) -> Payloads:
     if form == "avro":
         kind = record(AVRO)
         return AvroPayloads(kind, kind.columns())
+    if form == "protobuf":
+        message = message_of(_order())
+        return ProtobufPayloads(message, message.columns())
     if form == "json, an array":
         return NestedJsonPayloads({**COLUMNS, "a": pl.List(pl.Int64())}, SessionZone())
     kinds = {"json": JsonPayloads, "csv": CsvPayloads}
     return kinds[form](COLUMNS, SessionZone())
 
 
+@cache
+def _order() -> Any:
+    """Return the class of Protobuf's messages."""
+    file = text_format.Parse(_PROTO, descriptor_pb2.FileDescriptorProto())
+    return message_factory.GetMessages([file])["Order"]
+
+
 def messages_of(form: str, count: int) -> list[bytes]:
     """Return good messages of a format."""
+    if form == "protobuf":
+        columns = [range(count), *(one.tolist() for one in stream(0, count))]
+        names = ("id", "at", "k", "v")
+        rows = zip(*columns, strict=True)
+        return [_order()(**dict(zip(names, row, strict=True))).SerializeToString() for row in rows]
     good = [*encode_messages(form.partition(",")[0], 0, stream(0, count))]
     if form == "json, an array":
         return [message.replace(b',"v"', b',"a":[1,2],"v"') for message in good]

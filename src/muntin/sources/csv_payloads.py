@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
 import polars as pl
 
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
-from muntin.sources.byte_values import binary_column
+from muntin.sources.byte_values import ByteValues, Integers, binary_column
 from muntin.sources.message_patterns import (
     BARE,
+    Format,
+    Judged,
     Member,
     Pattern,
+    ValueKind,
     decode_alike,
     find_kind,
     find_time_form,
@@ -27,13 +31,19 @@ from muntin.sources.text_values import convert_texts, null_malformed, spread_row
 # A field with the comma or end after it: quoted, or without a quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
 _PATTERN = r'(?:"(?:[^"\\]|\\.|"")*"|[^",\r\n][^,\r\n]*|)'
-_RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN})*(?:\r?\n)?\z"
+_RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN}){{%s}}(?:\r?\n)?\z"
+# A pattern counts so many fields; more are counted by another, since it would be long.
+_COUNTED = 16
 _NEXT = f"(?s),({_PATTERN})"
 # A field with nothing beyond ASCII: quoted, without quotes in it, or without any.
 _PLAIN = re.compile(
     rb'(?:(?P<quote>")(?P<inner>[^"\\\x00-\x1f\x7f-\xff]*)"|(?P<text>[^",\x00-\x1f\x7f-\xff]*))'
     rb"(?P<end>,|(?:\r?\n)?\Z)"
 )
+_QUOTE = b'"'
+_LEAVES: Mapping[ValueKind, bytes] = {
+    "text": _QUOTE, "field": bytes(one for one in range(256) if one != ord(_QUOTE))
+}  # fmt: skip
 _ESCAPED = re.compile(r'\\(["\\])|""')
 # The first character marks where a field begins; records have others in place of both.
 _MARK, _ESCAPE = "\x1f", "\x1e"
@@ -71,15 +81,20 @@ class CsvPayloads:
         """The format of a payload, for messages."""
         return f"a CSV record of {self.width} fields"
 
+    @property
+    def form(self) -> Format:
+        """The form of records."""
+        find_pattern = partial(find_record_pattern, names=self.fields or [*self.columns])
+        return Format(find_pattern, judge_fields, b',"', _LEAVES, most=1)
+
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a record must have exactly as many fields as it has names.
 
         What has another number of fields isn't split, so that short payloads cost little, however
         many fields a record has.
         """
-        find_pattern = partial(find_record_pattern, names=self.fields or [*self.columns])
         return decode_alike(
-            values, self.columns, self.zone, find_pattern, self._decode_any, self._recent
+            values, self.columns, self.zone, self.form, self._decode_any, self._recent
         )
 
     def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
@@ -91,6 +106,7 @@ class CsvPayloads:
         fields = self._split(texts.filter(is_plain))
         bad = ~is_plain
         if is_quoted.any():
+            is_quoted &= commas >= self.width - 1
             positions, quoted = self._split_quoted(texts, is_quoted.arg_true())
             order = pl.concat([is_plain.arg_true(), positions]).arg_sort()
             fields = pl.concat([fields, quoted]).select(pl.all().gather(order))
@@ -125,14 +141,19 @@ class CsvPayloads:
         The commas between fields become marks.
         """
         records = texts.gather(positions)
-        is_sound = records.str.contains(_RECORD)
+        is_narrow = self.width <= _COUNTED
+        is_sound = records.str.contains(_RECORD % (self.width - 1 if is_narrow else "0,"))
         positions, records = positions.filter(is_sound), records.filter(is_sound)
-        for character, others in _STUFFED.items():
-            records = records.str.replace_all(character, others, literal=True)
-        records = records.str.replace(r"\r?\n\z", "").str.replace(r"\A", ",")
-        # Counting fields costs a fifth of marking them.
-        fits = records.str.count_matches(_NEXT) == self.width
-        positions, records = positions.filter(fits), records.filter(fits)
+        if is_stuffed := bool(records.str.contains(f"[{_ESCAPE}{_MARK}]").any()):
+            for character, others in _STUFFED.items():
+                records = records.str.replace_all(character, others, literal=True)
+        if records.str.ends_with("\n").any():
+            records = records.str.replace(r"\r?\n\z", "")
+        records = "," + records
+        if not is_narrow:
+            # Counting fields costs a fifth of marking them.
+            fits = records.str.count_matches(_NEXT) == self.width
+            positions, records = positions.filter(fits), records.filter(fits)
         marked = records.str.replace_all(",", _MARK, literal=True)
         within = (records.str.count_matches(",", literal=True) > self.width).arg_true()
         if len(within):
@@ -140,23 +161,28 @@ class CsvPayloads:
             marked = marked.scatter(within, fields)
         parts = marked.str.split_exact(_MARK, self.width).struct
         columns = [
-            _unquote(parts.field(f"field_{number + 1}")).alias(name)
+            _unquote(parts.field(f"field_{number + 1}"), is_stuffed).alias(name)
             for number, name in self._list_numbers()
         ]
         return positions, pl.DataFrame(columns)
 
 
-def _unquote(fields: pl.Series) -> pl.Series:
+def _unquote(fields: pl.Series, is_stuffed: bool) -> pl.Series:
     """Return the texts of fields as they are written; an empty one without quotes is null."""
-    for character, others in reversed(_STUFFED.items()):
-        fields = fields.str.replace_all(others, character, literal=True)
+    if is_stuffed:
+        for character, others in reversed(_STUFFED.items()):
+            fields = fields.str.replace_all(others, character, literal=True)
     rows = fields.str.starts_with('"').arg_true()
     fields = fields.replace("", None)
     if not len(rows):
         return fields
     quoted = fields.gather(rows).str.strip_prefix('"').str.strip_suffix('"')
-    # A quote in it is doubled, or has a backslash before it.
-    return fields.scatter(rows, quoted.str.replace_all(r'[\\"](["\\])', "${1}"))
+    escaped = quoted.str.contains(r'["\\]').arg_true()
+    if len(escaped):
+        # A quote in it is doubled, or has a backslash before it.
+        unescaped = quoted.gather(escaped).str.replace_all(r'[\\"](["\\])', "${1}")
+        quoted = quoted.scatter(escaped, unescaped)
+    return fields.scatter(rows, quoted)
 
 
 def find_record_pattern(
@@ -171,7 +197,7 @@ def find_record_pattern(
         >>> columns = {"k": pl.Int64(), "x": pl.String()}
         >>> pattern = find_record_pattern(b'1,a,"b"', columns, ["k", "x", "y"])
         >>> [(member.before, member.kind) for member in pattern.members], pattern.close
-        ([(b'', 'whole'), (b',', 'field'), (b',"', 'text')], b'')
+        ([(b'', 'whole'), (b',', 'field'), (b',', 'text')], b'')
     """
     members: list[Member] = []
     at, before, end = 0, b"", b","
@@ -192,11 +218,27 @@ def _make_member(before: bytes, name: str, field: re.Match[bytes], dtype: pl.Dat
     """Return the member of a field."""
     quote, text = field["quote"] or b"", field["inner"] if field["quote"] else field["text"]
     if time := find_time_form(text, dtype):
-        form, zone = time
-        return Member(before + quote, name, "time", form, zone + quote)
-    # What isn't of its column's type is read as text.
-    kind = find_kind(text, dtype) or ("text" if quote else "field")
-    return Member(before + quote, name, kind, after=quote)
+        return Member(before, name, "time", quote, *time)
+    return Member(before, name, find_kind(dtype) or ("text" if quote else "field"), quote)
+
+
+def judge_fields(
+    fields: ByteValues, members: Integers, types: Sequence[pl.DataType | None]
+) -> Judged:
+    """Return fields, with their quotes, as values to convert to their columns' types.
+
+    Example:
+        >>> fields = ByteValues(
+        ...     np.frombuffer(b'"x"7'.ljust(100), np.uint8), np.array([0, 3]), np.array([3, 1])
+        ... )
+        >>> judge_fields(fields, np.array([0, 0]), [pl.Int64()]).texts.to_list()
+        ['x', '7']
+    """
+    none = np.zeros(len(fields), bool)
+    is_quoted = fields.data[fields.starts] == ord(_QUOTE)
+    sizes = np.where(fields.sizes == 0, -1, fields.sizes - 2 * is_quoted)
+    texts = ByteValues(fields.data, fields.starts + is_quoted, sizes).to_series(text=True)
+    return Judged(none, none, none, texts)
 
 
 def parse_fields(record: str) -> list[str | None]:

@@ -13,9 +13,12 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine.utf8 import Mask
-from muntin.sources.byte_values import Integers
+from muntin.sources.byte_values import ByteValues, Integers, gather
+from muntin.sources.json_syntax import find_values
+from muntin.sources.message_patterns import Judged
 from muntin.sources.payload_lines import PayloadLines
 from muntin.sources.payloads import Faults, no_faults
+from muntin.sources.text_values import REAL, WHOLE
 
 # No valid object holds it as it is; it stands for an escape, or for a part of a nested value.
 _BLANK = "\x01"
@@ -39,6 +42,8 @@ def _list_greater(limit: str) -> str:
     return "|".join([f"[1-9][0-9]{{{size}}}", *digits])
 
 
+# A value without quotes around it has none, nor an escape, in it.
+_MAYBE_CUT = r'\A[^{\[].*["\\]'
 _NO_NUMBER = f'["tf{_BLANK}]'
 _BEYOND = f"{_list_greater(str(2**63 - 1))}|-(?:{_list_greater(str(2**63))})"
 # How a value begins that isn't of the type in which Polars reads a column; a text is of any.
@@ -47,6 +52,73 @@ _UNLIKE: Mapping[type[pl.DataType], str] = {
     pl.Float64: _NO_NUMBER,
     pl.Boolean: f'[-0-9"{_BLANK}]',
 }
+
+
+def as_read(dtype: pl.DataType) -> pl.DataType:
+    """Return the type for Polars' parser, which knows fewer types, and times only as text."""
+    if isinstance(dtype, WHOLE):
+        return pl.Int64()
+    if isinstance(dtype, REAL):
+        return pl.Float64()
+    return pl.Boolean() if isinstance(dtype, pl.Boolean) else pl.String()
+
+
+def judge_values(
+    values: ByteValues, members: Integers, types: Sequence[pl.DataType | None]
+) -> Judged:
+    """Judge values by the types of their members' columns; no type is that of no column.
+
+    The values have no escapes, and end at a quote, at their own bracket, or before a comma or a
+    brace.
+
+    Example:
+        >>> data = np.frombuffer(b'"x"NaN[1]'.ljust(100), np.uint8)
+        >>> values = ByteValues(data, np.array([0, 3, 6]), np.array([3, 3, 3]))
+        >>> judged = judge_values(values, np.array([0, 1, 0]), [pl.Int64(), None])
+        >>> judged.broken.tolist(), judged.wrong.tolist()
+        ([False, True, False], [True, False, True])
+    """
+    is_text = values.data[values.starts] == ord('"')
+    is_null, is_true, is_false = (
+        (gather(values.data, values.starts, f"S{len(word)}") == word) & (values.sizes == len(word))
+        for word in (b"null", b"true", b"false")
+    )
+    is_truth, wrong = is_true | is_false, np.zeros(len(values), bool)
+    others = np.flatnonzero(~(is_text | is_truth | is_null))
+    # After a blank may be a text, which another reader reads.
+    broken, cut = wrong.copy(), values.data[values.starts] == ord(" ")
+    rest = values.select(others).to_series(text=True)
+    if len(others):
+        unsound = (~find_values(rest)).arg_true()
+        # After a blank, a text may have the byte at which the value ends here.
+        is_cut = rest.gather(unsound).str.contains(_MAYBE_CUT)
+        cut[others[unsound.filter(is_cut)]] = broken[others[unsound.filter(~is_cut)]] = True
+    broken &= ~cut
+    texts = pl.Series([None], dtype=pl.String).new_from_index(0, len(values))
+    kinds, is_clear = [_kind_of(dtype) for dtype in types], is_null | broken
+    for kind in {kinds[member] for member in np.flatnonzero(np.bincount(members)).tolist()}:
+        own = np.array([one is kind for one in kinds])[members] & ~(cut | is_clear)
+        if unlike := _UNLIKE.get(kind):
+            some = own[others]
+            is_unlike = rest.filter(some).str.contains(rf"\A(?:{unlike}|[{{\[])")
+            wrong[others[some]] = is_unlike.to_numpy()
+            wrong |= own & (is_text | is_truth & (kind is not pl.Boolean))
+            own &= wrong
+        elif kind is pl.Datetime:
+            # Numbers and nested values are texts as well, and no time begins as they do.
+            times = values.select(own).to_series(text=True)
+            texts = texts.scatter(np.flatnonzero(own), times.str.strip_chars('"'))
+        if kind is not pl.String:
+            is_clear |= own
+    return Judged(broken, wrong, ~is_clear, texts)
+
+
+def _kind_of(dtype: pl.DataType | None) -> type[pl.DataType]:
+    """Return the type in which Polars reads a column, that of times, or that of no column."""
+    if dtype is None:
+        return pl.Null
+    is_time = isinstance(dtype, (pl.Datetime, pl.Date))
+    return pl.Datetime if is_time else type(as_read(dtype))
 
 
 def find_faults(lines: PayloadLines, schema: pl.Schema, names: Iterable[str]) -> Faults:

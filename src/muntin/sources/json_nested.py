@@ -18,10 +18,9 @@ from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import Mask
 from muntin.sources.byte_values import Integers, select_values
 from muntin.sources.decimals import convert_plain_decimals, decimal_of, find_no_decimals
-from muntin.sources.json_members import find_members
+from muntin.sources.json_members import as_read, find_members
 from muntin.sources.json_payloads import (
     JsonPayloads,
-    as_read,
     make_schema,
     read_each,
     read_lines,

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
-from muntin.sources.message_patterns import LONG, Member, Pattern, find_kind, find_time_form
+from muntin.sources.json_members import judge_values
+from muntin.sources.message_patterns import (
+    Format,
+    Member,
+    Pattern,
+    find_kind,
+    find_time_form,
+)
 from muntin.sources.text_values import REAL, WHOLE
 
-# A member whose name and value have no escapes and nothing beyond ASCII.
+# A member whose name and value have no escapes and nothing beyond ASCII. A value without quotes or
+# brackets may be none of JSON.
 _MEMBER = re.compile(
     rb'(?P<before>[ \t\r]*(?P<mark>[{,])[ \t\r]*"(?P<name>[^"\\\x00-\x1f\x7f-\xff]*)"'
     rb"[ \t\r]*:[ \t\r]*)"
-    rb'(?:(?:"(?P<text>[^"\\\x00-\x1f\x7f-\xff]*)"|(?P<null>null)'
-    rb"|(?P<bare>-?[0-9]+(?:\.[0-9]+)?|true|false)"
-    # What other languages write, which isn't JSON.
-    rb"|(?P<foreign>NaN|nan|-?Infinity|undefined|None|True|False))(?=[ \t\r,}])"
-    # An object without further ones.
-    rb"|(?P<object>\{[^{}\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xff]*\}))"
+    rb'(?:"(?P<text>[^"\\\x00-\x1f\x7f-\xff]*)"|(?P<open>[{\[])'
+    rb'|(?P<bare>[^ "\\{}\[\],:\x00-\x1f\x7f-\xff]+)(?=[ \t\r,}]))'
 )
+_MARKS = re.compile(rb'"[^"]*"|(?P<open>[{\[])|(?P<close>[}\]])')
 # Types whose values are written with quotes; a decimal is written in either way.
 _QUOTED = (pl.String, pl.Datetime, pl.Date)
 _BARE = (*WHOLE, *REAL, pl.Boolean)
-_LONG = re.compile(rb"-?[1-9][0-9]{%d,%d}" % (LONG[0] - 1, LONG[1] - 1))
 # No column has this name.
 _REPEATED = ""
 _CLOSE = re.compile(rb"[ \t\r]*\}[ \t\r]*")
@@ -38,11 +43,11 @@ def find_pattern(message: bytes, columns: Mapping[str, pl.DataType]) -> Pattern 
     Example:
         >>> pattern = find_pattern(b'{"id":1,"x":"a","y":null}', {"x": pl.String()})
         >>> [(member.before, member.kind) for member in pattern.members], pattern.close
-        ([(b'{"id":', 'real'), (b',"x":"', 'text')], b',"y":null}')
+        ([(b'{"id":', 'real'), (b',"x":', 'text')], b',"y":null}')
     """
     members: list[Member] = []
     names: set[str] = set()
-    at, nulls, is_broken = 0, b"", False
+    at, nulls = 0, b""
     while match := _MEMBER.match(message, at):
         name = match["name"].decode()
         if (match["mark"] == b"{") == bool(names):
@@ -50,18 +55,8 @@ def find_pattern(message: bytes, columns: Mapping[str, pl.DataType]) -> Pattern 
         # Of repeated members, the first one counts.
         name = _REPEATED if name in names else name
         names.add(name)
-        at = match.end()
-        if match["object"]:
-            inner = _find_inner(match["object"], columns.get(name))
-            if inner is None:
-                return None
-            members += [Member(nulls + match["before"], name, "object", is_wrong=True)]
-            members += inner.members
-            is_broken |= inner.is_broken
-            nulls = inner.close
-            continue
-        if match["null"] or match["foreign"]:
-            is_broken |= bool(match["foreign"])
+        at = _find_close(message, match.start("open")) if match["open"] else match.end()
+        if match["bare"] == b"null":
             nulls += match.group()
             continue
         member = _make_member(match, nulls + match["before"], name, columns.get(name))
@@ -72,46 +67,44 @@ def find_pattern(message: bytes, columns: Mapping[str, pl.DataType]) -> Pattern 
     close = _CLOSE.fullmatch(message, at)
     if close is None or not members:
         return None
-    return Pattern(tuple(members), nulls + close.group(), is_broken)
+    return Pattern(tuple(members), nulls + close.group())
 
 
-def _find_inner(message: bytes, dtype: pl.DataType | None) -> Pattern | None:
-    """Return how an object is written where its column has another type."""
-    if not isinstance(dtype, (*_BARE, pl.Decimal, pl.Datetime, pl.Date)):
-        return None
-    inner = find_pattern(message, {})
-    if inner is None:
-        return None
-    members = tuple(member._replace(name=_REPEATED) for member in inner.members)
-    return inner._replace(members=members)
+def _find_close(message: bytes, at: int) -> int:
+    """Return the end of a value in brackets; that of the message if it has none."""
+    depth = 0
+    for mark in _MARKS.finditer(message, at):
+        depth += bool(mark["open"]) - bool(mark["close"])
+        if not depth:
+            return mark.end()
+    return len(message)
 
 
-def _make_member(
-    match: re.Match[bytes], before: bytes, name: str, dtype: pl.DataType | None
-) -> Member | None:
-    """Return a member; ``None`` if its value may not be one of its column's type."""
-    text = match["text"]
+def _make_member(match: re.Match[bytes], before: bytes, name: str, dtype: Any) -> Member | None:
+    """Return a member; ``None`` if messages with such a value are left to another reader."""
+    text, bare = match["text"], match["bare"]
+    if isinstance(dtype, _BARE):
+        return Member(before, name, find_kind(dtype) or "any")
     if text is not None:
         if time := find_time_form(text, dtype):
-            form, zone = time
-            return Member(before + b'"', name, "time", form, zone + b'"')
-        is_wrong = isinstance(dtype, _BARE)
-        if is_wrong or dtype is None or isinstance(dtype, (pl.Decimal, *_QUOTED)):
-            return Member(before + b'"', name, "text", after=b'"', is_wrong=is_wrong)
+            return Member(before, name, "time", b'"', *time)
+        is_read = dtype is None or isinstance(dtype, (pl.Decimal, *_QUOTED))
+        return Member(before, name, "text", b'"') if is_read else None
+    if isinstance(dtype, (pl.Datetime, pl.Date)):
+        return Member(before, name, "any")
+    if bare is None:
         return None
-    bare = match["bare"]
-    if isinstance(dtype, WHOLE) and _LONG.fullmatch(bare):
-        sign = b"-" if bare.startswith(b"-") else b""
-        return Member(before + sign, name, "long", is_wrong=True)
-    if isinstance(dtype, WHOLE) and b"." in bare:
-        return Member(before, name, "fraction", is_wrong=True)
-    is_truth = bare in (b"true", b"false")
     if dtype is None:
-        dtype = pl.Boolean() if is_truth else pl.Float64()
-    if is_truth and isinstance(dtype, WHOLE):
-        return Member(before, name, "boolean", is_wrong=True)
-    if isinstance(dtype, pl.Boolean) and not is_truth:
-        return Member(before, name, "real", is_wrong=True)
-    # As text, a number is no time.
-    kind = find_kind(bare, pl.Decimal() if isinstance(dtype, (pl.Datetime, pl.Date)) else dtype)
-    return None if kind is None else Member(before, name, kind)
+        return Member(before, name, "boolean" if bare in (b"true", b"false") else "real")
+    is_number = isinstance(dtype, pl.Decimal) and re.fullmatch(rb"-?[0-9]+(\.[0-9]+)?", bare)
+    return Member(before, name, "decimal") if is_number else None
+
+
+JSON = Format(
+    find_pattern,
+    judge_values,
+    b",}",
+    {"text": b'"', "real": b"-0123456789", "decimal": b'"-0123456789'},
+    most=8,
+    nests=True,
+)

@@ -19,15 +19,13 @@ from polars.exceptions import PolarsError
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.byte_values import ByteValues, Integers
-from muntin.sources.json_members import find_faults
-from muntin.sources.json_patterns import find_pattern
+from muntin.sources.json_members import as_read, find_faults
+from muntin.sources.json_patterns import JSON
 from muntin.sources.json_syntax import find_objects
 from muntin.sources.message_patterns import Pattern, decode_alike
 from muntin.sources.payload_lines import PayloadLines, may_have_half_pairs
 from muntin.sources.payloads import Decoded, Faults, no_faults
 from muntin.sources.text_values import (
-    REAL,
-    WHOLE,
     convert_texts,
     null_malformed,
     spread_rows,
@@ -63,9 +61,7 @@ class JsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
-        return decode_alike(
-            values, self.columns, self.zone, find_pattern, self._decode_any, self._recent
-        )
+        return decode_alike(values, self.columns, self.zone, JSON, self._decode_any, self._recent)
 
     def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads that are written in any way."""
@@ -171,15 +167,6 @@ def read_each(lines: PayloadLines, schema: pl.Schema, names: Iterable[str]) -> O
     if frame is not None:
         return Objects(frame, positions, faults, are_sure=True)
     return Objects(objects.read(schema, lenient=True), positions, faults, are_sure=False)
-
-
-def as_read(dtype: pl.DataType) -> pl.DataType:
-    """Return the type for Polars' parser, which knows fewer types, and times only as text."""
-    if isinstance(dtype, WHOLE):
-        return pl.Int64()
-    if isinstance(dtype, REAL):
-        return pl.Float64()
-    return pl.Boolean() if isinstance(dtype, pl.Boolean) else pl.String()
 
 
 class _NotPlainError(ValueError):

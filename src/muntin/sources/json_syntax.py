@@ -45,15 +45,19 @@ def _value(levels: int) -> str:
 
 # Most messages are such objects.
 _SHALLOW = rf"\A{_SPACE}{_object(_value(3))}{_SPACE}\z"
-# Other objects have five brackets, or a number of another form.
-_MAYBE_OTHER = rf"{_LONG_NUMBER}|(?:[{{\[][^{{\[]*){{5}}"
+# Other objects have five brackets, their values four, or they have a number of another form.
+_MAYBE_OTHER, _MAYBE_VALUE = (
+    rf"{_LONG_NUMBER}|(?:[{{\[][^{{\[]*){{{levels}}}" for levels in (5, 4)
+)
 # Most objects with a number that can't be read have it beside values of this kind: a whole number
 # of 40 digits, or one of at least 1e310.
 _EXPONENT = "(?:[4-9][0-9]{2}|3[1-9][0-9]|[1-9][0-9]{3,8})"
-_GREAT = rf"-?[1-9](?:[0-9]{{39,}}|[0-9]*(?:\.[0-9]+)?[eE]\+?0*{_EXPONENT}){_SPACE}[,}}]"
+_GREAT = rf"-?[1-9](?:[0-9]{{39,}}|[0-9]*(?:\.[0-9]+)?[eE]\+?0*{_EXPONENT}){_SPACE}"
 _MEMBER = f"{_STRING}{_SPACE}:{_SPACE}"
 _PAIRS = f"(?:{_MEMBER}{_value(1)}{_SPACE},{_SPACE})"
-_OVERFLOWS = rf"\A{_SPACE}\{{{_SPACE}{_PAIRS}*{_MEMBER}{_GREAT}"
+_OVERFLOWS = rf"\A{_SPACE}\{{{_SPACE}{_PAIRS}*{_MEMBER}{_GREAT}[,}}]"
+# The same of a value alone.
+_VALUE, _OVERFLOW = rf"\A{_SPACE}{_value(3)}{_SPACE}\z", rf"\A{_SPACE}{_GREAT}\z"
 # A backslash belongs to a string, so half a surrogate pair breaks an object wherever it stands.
 _NO_HALF = rf"[^\\]|\\[^u]|\\u(?:[^dD]|[dD][0-7])|{_HIGH}{_LOW}"
 _NO_LOW = r"[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]|\z"
@@ -96,14 +100,34 @@ def find_half_pairs(texts: pl.Series) -> pl.Series:
 
 def find_objects(texts: pl.Series) -> pl.Series:
     """Return which texts are one JSON object; null isn't one."""
-    sound = texts.str.contains(_SHALLOW).fill_null(False)
-    if sound.all():
+    sound, others = _find_shallow(texts, _SHALLOW, _MAYBE_OTHER, _OVERFLOWS)
+    return sound.scatter(others, _find_nested(texts.gather(others))) if len(others) else sound
+
+
+def find_values(texts: pl.Series) -> pl.Series:
+    """Return which texts are a JSON value that an object may have; space may be around it."""
+    sound, others = _find_shallow(texts, _VALUE, _MAYBE_VALUE, _OVERFLOW)
+    if not len(others):
         return sound
-    others = (~sound).arg_true()
-    for pattern, may_be in ((_MAYBE_OTHER, True), (_OVERFLOWS, False)):
+    texts = texts.gather(others)
+    # Producers write few such values by mistake.
+    some = texts.unique()
+    valid = some.filter(find_objects('{"":' + some + "}"))
+    return sound.scatter(others, texts.is_in(valid.implode()))
+
+
+def _find_shallow(
+    texts: pl.Series, shallow: str, others: str, overflows: str
+) -> tuple[pl.Series, pl.Series]:
+    """Return which texts are sound at first sight, and the positions of those that may be."""
+    sound = texts.str.contains(shallow).fill_null(False)
+    rows = (~sound).arg_true()
+    for pattern, may_be in ((others, True), (overflows, False)):
+        if not len(rows):
+            break
         # A null stays null here, and isn't among the rows that are true.
-        others = others.filter(texts.gather(others).str.contains(pattern) == may_be)
-    return sound.scatter(others, _find_nested(texts.gather(others)))
+        rows = rows.filter(texts.gather(rows).str.contains(pattern) == may_be)
+    return sound, rows
 
 
 def _find_nested(texts: pl.Series) -> pl.Series:
@@ -114,22 +138,28 @@ def _find_nested(texts: pl.Series) -> pl.Series:
     long = (sound & tokens.str.contains(_LONG_NUMBER)).arg_true()
     if len(long):
         sound = sound.scatter(long, _find_finite(tokens.gather(long)))
-    open_rows = sound.arg_true()
-    left = tokens.gather(open_rows).str.replace_all(f"{_NUMBER}|{_WORD}", "0")
-    tokens = tokens.scatter(open_rows, left.str.replace_all(r"[ \t\r\n]+", ""))
-    nested = np.zeros(len(texts), bool)
+    rows = sound.arg_true()
+    left = tokens.gather(rows).str.replace_all(f"{_NUMBER}|{_WORD}", "0")
+    left = left.str.replace_all(r"[ \t\r\n]+", "")
+    # Messages of one producer differ in their values alone.
+    some = left.unique()
+    return sound.scatter(rows, left.is_in(some.filter(_find_containers(some)).implode()))
+
+
+def _find_containers(tokens: pl.Series) -> pl.Series:
+    """Return which tokens are one container, in which zeros stand for values."""
+    nested = np.zeros(len(tokens), bool)
+    rows = pl.Series(np.arange(len(tokens)))
     for _ in range(_STEPS):
-        left = tokens.gather(open_rows)
-        whole = left.str.contains(rf"\A{_CONTAINER}\z")
-        nested[open_rows.filter(whole)] = True
-        shorter = left.str.replace_all(_CONTAINER, "0")
-        goes_on = ~whole & (shorter.str.len_bytes() < left.str.len_bytes())
-        open_rows = open_rows.filter(goes_on)
-        tokens = tokens.scatter(open_rows, shorter.filter(goes_on))
-        if not len(open_rows):
+        whole = tokens.str.contains(rf"\A{_CONTAINER}\z")
+        nested[rows.filter(whole)] = True
+        shorter = tokens.str.replace_all(_CONTAINER, "0")
+        goes_on = ~whole & (shorter.str.len_bytes() < tokens.str.len_bytes())
+        rows, tokens = rows.filter(goes_on), shorter.filter(goes_on)
+        if not len(rows):
             break
-    for row in open_rows:
-        nested[row] = _is_nested(tokens[row], _DEEPEST - _LEVELS * _STEPS)
+    for row, left in zip(rows, tokens, strict=True):
+        nested[row] = _is_nested(left, _DEEPEST - _LEVELS * _STEPS)
     return pl.Series(nested)
 
 

@@ -14,7 +14,6 @@ from muntin.engine.utf8 import Mask, decode_text
 from muntin.sources.byte_values import ByteValues, Integers, binary_column
 from muntin.sources.json_syntax import find_half_pairs
 
-SURROGATES = (b"\\ud", b"\\uD")
 # The space that JSON allows around an object.
 _SPACE = " \t\r\n"
 # The bytes with which such a value begins or ends.
@@ -92,4 +91,8 @@ def may_have_half_pairs(lines: bytes) -> bool:
         (True, False)
     """
     # Most lines have no escapes at all, and searching for a single byte is much faster.
-    return b"\\" in lines and any(half in lines for half in SURROGATES)
+    if b"\\" not in lines:
+        return False
+    data = np.frombuffer(lines, np.uint8)
+    after = np.flatnonzero(data[:-2] == ord("\\")) + 1
+    return bool(((data[after] == ord("u")) & (data[after + 1] | 0x20 == ord("d"))).any())

@@ -18,6 +18,8 @@ from muntin.sources.byte_values import ROOM, Bytes, Integers, gather
 Words = NDArray[np.uint64]
 
 _WORD = 8
+# So many bytes of each message are copied at once.
+_WINDOW = 4 * _WORD
 # A text of more words is left to another reader, and so is one of the few longest.
 _MOST_WORDS, _FEW = 16, 16
 # 10**18 and less fit into 64 bits; a double holds 15 digits exactly.
@@ -74,6 +76,8 @@ class TextCursor:
 
     def skip(self, expected: bytes) -> None:
         """Read bytes that are the same in all messages."""
+        if not expected:
+            return
         difference = np.zeros(len(self._at), np.uint64)
         for first in range(0, len(expected), _WORD):
             part = expected[first : first + _WORD]
@@ -93,7 +97,7 @@ class TextCursor:
         """Read numbers that may have a fraction, but no exponent."""
         negative, number, digits = self._read_digits()
         real = number.astype(np.float64)
-        rows = np.flatnonzero((self._look() & _LOWEST) == ord("."))
+        rows = np.flatnonzero(((self._look() & _LOWEST) == ord(".")) & self.agrees)
         if len(rows):
             fraction, count = self._parse_digits(self.at[rows] + 1)
             whole = number[rows] * _POWERS[np.minimum(count, _MOST_DIGITS)] + fraction
@@ -107,17 +111,11 @@ class TextCursor:
         self.agrees &= digits <= _EXACT_DIGITS
         if negative is None:
             return real
-        # Without a fraction, -0 is the whole number 0.
-        has_sign = negative & (real != 0)
-        has_sign[rows] = negative[rows]
-        return np.where(has_sign, -real, real)
-
-    def skip_fraction(self) -> None:
-        """Read numbers that have a fraction, but no exponent."""
-        self._read_digits()
-        self.skip(b".")
-        _, sizes = self._read_up_to(lambda word: _mark_others(word ^ _ZEROS))
-        self.agrees &= sizes > 0
+        # Without a fraction, -0 is the whole number 0 in JSON, but not in CSV.
+        is_unclear = negative & (real == 0)
+        is_unclear[rows] = False
+        self.agrees &= ~is_unclear
+        return np.where(negative, -real, real)
 
     def read_boolean(self) -> Mask:
         """Read ``true`` or ``false``."""
@@ -133,17 +131,60 @@ class TextCursor:
         first, second = (_repeat(end) for end in ends)
         return self._read_up_to(lambda word: _find_stops(word, first, second))
 
-    def skip_digits(self, fewest: int, most: int) -> None:
-        """Read a whole number without a sign, of some digits."""
-        starts_with_zero = (self._look() & _LOWEST) == ord("0")
-        _, sizes = self._read_up_to(lambda word: _mark_others(word ^ _ZEROS))
-        self.agrees &= (sizes >= fewest) & (sizes <= most) & ~starts_with_zero
+    def read_any(self, ends: bytes, *, nests: bool) -> Integers:
+        """Read values of any kind; return their sizes, with their quotes or brackets.
+
+        A text ends at its second quote, and what has no quotes before one of two bytes. Values may
+        nest, within a limited number of bytes. None may have a byte beyond printable ASCII.
+        """
+        starts, first = self.at, self._look() & _LOWEST
+        is_text = first == ord('"')
+        nested = np.flatnonzero(((first | np.uint64(0x20)) == ord("{")) & nests)
+        self._move(is_text)
+        stops = [
+            np.where(is_text, _repeat(of_text), _repeat(end))
+            for of_text, end in zip(b'"\\', ends, strict=True)
+        ]
+        self._read_up_to(lambda word: _find_stops(word, *stops))
+        self.agrees &= ~is_text | ((self._look() & _LOWEST) == ord('"'))
+        self._move(is_text)
+        if len(nested):
+            sizes = self._find_closes(starts[nested])
+            self.agrees[nested] = sizes > 0
+            self._at[nested], self._window = starts[nested] + sizes, None
+        return self._at - starts
+
+    def _find_closes(self, at: Integers) -> Integers:
+        """Return the sizes of values in brackets; 0 for one that is long or has a backslash."""
+        sizes, depth = np.zeros(len(at), np.int64), np.zeros(len(at), np.int8)
+        is_open, is_inner, is_sound = (np.full(len(at), flag) for flag in (True, False, True))
+        for first in range(0, ROOM, _WORD):
+            window = gather(self.data, at + first, f"V{_WORD}").view(np.uint8).reshape(-1, _WORD)
+            for byte in np.ascontiguousarray(window.T):
+                is_inner ^= byte == ord('"')
+                # The bit in which brackets differ from braces is set.
+                folded = byte | 0x20
+                steps = (folded == ord("{")).view(np.int8) - (folded == ord("}")).view(np.int8)
+                depth += steps * ~is_inner
+                is_sound &= ~is_open | ((byte != ord("\\")) & (byte < 128))
+                sizes += is_open
+                is_open &= depth != 0
+            if not is_open.any():
+                break
+        return np.where(is_sound & ~is_open, sizes, 0)
+
+    def resume(self, rows: Integers, at: Integers) -> None:
+        """Go on with some messages at other positions."""
+        self._at[rows] = at - self._read
+        self.agrees[rows] = True
+        if self._window is not None:
+            self._window[rows] = self._gather(self._at[rows])
 
     def _read_up_to(self, find_stops: Callable[[Words], Words]) -> tuple[Integers, Integers]:
         """Read up to a byte that is marked as an end; return the positions and sizes before it."""
         starts = self.at
         sizes = np.zeros(len(starts), np.int64)
-        is_open = np.ones(len(starts), bool)
+        is_open = self.agrees.copy()
         for _ in range(_MOST_WORDS):
             stops = find_stops(self._look())
             sizes += _count_before(stops) * is_open
@@ -170,7 +211,11 @@ class TextCursor:
             return (pairs[word] >> np.uint64(_WORD * byte) & _LOWEST).view(np.int64)
 
         if minute is None:
-            days, is_day = _count_days(100 * pair(0) + pair(2), pair(5), pair(8))
+            date = [100 * pair(0) + pair(2), pair(5), pair(8)]
+            first = int(self.agrees.argmax())
+            if all(((part == part[first]) | ~self.agrees).all() for part in date):
+                date = [part[first : first + 1] for part in date]
+            days, is_day = _count_days(*date)
             hour, past = pair(11), pair(14)
             self.agrees &= is_day & (hour < 24) & (past < 60)
             minute = ((days * 24 + hour) * 60 + past) * 60_000_000
@@ -185,7 +230,7 @@ class TextCursor:
     def _skip_common_minute(self, form: bytes) -> Integers | None:
         """Read the minute of times in microseconds, if it is the same in all of many messages."""
         date, read = self._look(), self._read
-        if len(date) < _MANY or read + _MINUTES + _WORD > ROOM or (date != date[0]).any():
+        if len(date) < _MANY or read + _MINUTES + _WORD > _WINDOW or (date != date[0]).any():
             return None
         self._read += _WORD
         time = self._look()
@@ -218,11 +263,14 @@ class TextCursor:
 
     def _look(self) -> Words:
         """Return the next eight bytes of each message."""
-        if self._window is None or self._read + _WORD > ROOM:
+        if self._window is None or self._read + _WORD > _WINDOW:
             self._move(np.int64(0))
-            starts = np.minimum(self._at, len(self.data) - ROOM)
-            self._window = gather(self.data, starts, f"V{ROOM}")
-        return np.ndarray(len(self._at), "<u8", self._window, self._read, (ROOM,))
+            self._window = self._gather(self._at)
+        return np.ndarray(len(self._at), "<u8", self._window, self._read, (_WINDOW,))
+
+    def _gather(self, at: Integers) -> Any:
+        """Return the bytes from some positions on."""
+        return gather(self.data, np.minimum(at, len(self.data) - ROOM), f"V{_WINDOW}")
 
     def _move(self, width: Any) -> None:
         """Advance each message by a width of its own."""
@@ -235,14 +283,14 @@ class TextCursor:
         number, count = _parse_word(word)
         negative = None
         if not count.all():
-            is_negative = (word & _LOWEST) == ord("-")
+            is_negative = ((word & _LOWEST) == ord("-")) & self.agrees
             if is_negative.any():
                 negative = is_negative
                 self._move(negative)
                 word = self._look()
                 number, count = _parse_word(word)
             self.agrees &= count > 0
-        full = np.flatnonzero(count == _WORD)
+        full = np.flatnonzero((count == _WORD) & self.agrees)
         if len(full):
             more, digits = self._parse_digits(self.at[full] + _WORD, _MOST_DIGITS - _WORD)
             number[full] = number[full] * _POWERS[digits] + more
@@ -286,7 +334,7 @@ def _mark_others(digits: Words) -> Words:
     return ((digits + _TO_TOP) | digits) & _TOPS
 
 
-def _find_stops(word: Words, first: np.uint64, second: np.uint64) -> Words:
+def _find_stops(word: Words, first: Any, second: Any) -> Words:
     """Mark two bytes, control characters and bytes beyond ASCII by their top bits.
 
     Bytes after a marked one may be marked, too.
@@ -311,9 +359,7 @@ def _count_bits_before(marks: Words) -> Bytes:
 
 
 def _count_days(year: Integers, month: Integers, day: Integers) -> tuple[Integers, Mask]:
-    """Return the days since 1970, and whether each date exists; one of each if all are equal."""
-    if all((part == part[:1]).all() for part in (year, month, day)):
-        year, month, day = year[:1], month[:1], day[:1]
+    """Return the days since 1970, and whether each date exists."""
     months = (year - 1970) * 12 + month - 1
     first, end = (m.astype("M8[M]").astype("M8[D]").astype(np.int64) for m in (months, months + 1))
     is_day = (month >= 1) & (month <= 12) & (day >= 1) & (day <= end - first)

@@ -22,8 +22,8 @@ _LOCAL = (
 _FIXED = re.compile(
     r"\d{4}-\d\d-\d\d(?P<between>[T ])\d\d:\d\d:\d\d(?P<fraction>\.\d{3}|\.\d{6}|)(?P<zone>Z|)"
 )
-# Every format begins with a year and a hyphen.
-_MAYBE_DATE = "[0-9]-"
+# Every format begins with a year and a hyphen; the year may have a sign, and blanks before it.
+_MAYBE_DATE = r"\A\s*[+-]?[0-9]+-"
 _TRIED = 20
 BOOLEAN_TEXTS = {"true": True, "false": False}
 

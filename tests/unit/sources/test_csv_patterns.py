@@ -113,7 +113,7 @@ def test_plain_records_are_read_by_their_pattern() -> None:
     (group,) = read_alike(
         put_in_buffer([*values]),
         COLUMNS,
-        lambda record, columns: find_record_pattern(record, columns, FIELDS),
+        PAYLOADS.form,
         [],
     )
     assert group.positions.tolist() == [*range(99)]
@@ -129,6 +129,8 @@ RECORD = b"1,2,2026-01-01T00:00:00Z,2026-01-01 00:00:00,a,1.5,2.5,true,2026-01-0
         (b"1,2", b"1;2"), (b"1,2", b"1,,2"), (b"1,2", b"01,2"), (b"1,2", b"128,2"), (b"1,2", b",2"),
         (b",a,", b",,"), (b",a,", b',"a",'), (b",a,", b',a"b,'), (b",a,", b",a\\b,"),
         (b",a,", b",\xff,"), (b",a,", b",a\nb,"), (b",a,", b",a\tb,"), (b",1.5,", b",1.,"),
+        (b",1.5,", b",-0,"), (b",1.5,", b',"1.5",'), (b",1.5,", b",,"),
+        (b"2026-01-01,x", b'" 2",x'),
         (b",2.5,", b",2.505,"), (b",2.5,", b",1e2,"), (b",true,", b",True,"), (b",x", b",x,"),
         (b",x", b""), (b",x", b","), (b",x", b",x\n"), (b",x", b",x\r"), (b"00Z", b"00"),
     ],
@@ -156,10 +158,6 @@ def test_a_record_without_a_pattern(record: bytes) -> None:
 )  # fmt: skip
 def test_a_record_has_its_own_pattern(record: bytes, names: list[str]) -> None:
     columns = {"note": pl.String(), "id": pl.Int64()}
-    groups = read_alike(
-        put_in_buffer([record, record]),
-        columns,
-        lambda value, columns: find_record_pattern(value, columns, names),
-        [],
-    )
+    form = CsvPayloads(columns, SessionZone(), names).form
+    groups = read_alike(put_in_buffer([record, record]), columns, form, [])
     assert [group.positions.tolist() for group in groups] == [[0, 1]]
