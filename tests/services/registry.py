@@ -17,6 +17,8 @@ from typing import Any
 
 import fastavro
 
+from muntin.sources import avro_registry
+
 
 class SchemaRegistry:
     """Schemas by number and by subject.
@@ -41,6 +43,8 @@ class SchemaRegistry:
         self._schemas: list[dict[str, Any]] = []
         self._subjects: dict[str, int] = {}
         registry = self
+        # An earlier registry of this process may have had its port, and other schemas.
+        avro_registry._SCHEMAS.clear()
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
