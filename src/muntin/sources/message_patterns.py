@@ -304,11 +304,10 @@ def _read_by_recent(
     columns: Mapping[str, pl.DataType],
     form: Format,
 ) -> tuple[Pattern, list[_Part]] | None:
-    """Read messages by a pattern, if there is one and most of them have it."""
+    """Read messages by a pattern, if there is one and it fits many of the first ones."""
     for pattern in recent[:1]:
-        parts = _read_parts(values, pattern, columns, form)
-        if sum(np.count_nonzero(part.agrees) for part in parts) > len(values) // 2:
-            return pattern, parts
+        if _fits_many(values, pattern, columns, form):
+            return pattern, _read_parts(values, pattern, columns, form)
         recent.clear()
     return None
 
@@ -321,11 +320,17 @@ def _find_common(
     patterns = Counter(form.find_pattern(values[row] or b"", columns) for row in rows)
     del patterns[None]
     for pattern, _ in patterns.most_common(_MOST_COMMON):
-        if pattern is not None:
-            agrees = _read_part(values[:_TRIED], pattern, columns, form).agrees
-            if np.count_nonzero(agrees) >= _SHARE * len(agrees):
-                return pattern
+        if pattern is not None and _fits_many(values, pattern, columns, form):
+            return pattern
     return None
+
+
+def _fits_many(
+    values: ByteValues, pattern: Pattern, columns: Mapping[str, pl.DataType], form: Format
+) -> bool:
+    """Return whether a pattern fits many of the first messages."""
+    agrees = _read_part(values[:_TRIED], pattern, columns, form).agrees
+    return bool(np.count_nonzero(agrees) >= _SHARE * len(agrees))
 
 
 def _judge_others(

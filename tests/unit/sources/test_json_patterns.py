@@ -257,7 +257,7 @@ def test_few_messages_of_a_kind_are_left_to_another_reader() -> None:
     assert group == [n for n in range(2 * FEWEST) if n % 30 != 7]
 
 
-def test_messages_after_others_are_read_by_the_same_pattern_while_it_fits_most() -> None:
+def test_messages_after_others_are_read_by_the_same_pattern_while_it_fits_many() -> None:
     kinds = [b'{"id":%d}', b'{"name":"x","id":%d}']
     frames = [[kinds[kind] % n for n in range(2 * FEWEST)] for kind in (0, 0, 1, 0)]
     frames.append([kinds[n % 3 == 1] % n for n in range(2 * FEWEST)])
@@ -269,6 +269,7 @@ def test_messages_after_others_are_read_by_the_same_pattern_while_it_fits_most()
             tried[-1] += 1
             return find_common(*arguments)
 
+        patch.setattr(message_patterns, "_SHARE", SHARE)
         patch.setattr(message_patterns, "_find_common", note)
         for frame in frames:
             tried.append(0)
