@@ -290,7 +290,8 @@ def _read_offset(value: Any) -> tuple[str, str] | None:
         hint = 'give the columns of a partition and of an offset: ("partition", "offset")'
         raise OptionError("offset", value, "isn't a pair of columns", hint)
     partition, offset = value
-    if partition == offset:
+    # Expressions can't be compared, and are refused by their host.
+    if isinstance(partition, str) and isinstance(offset, str) and partition == offset:
         hint = "give the column of the partition, and that of the offset"
         raise OptionError("offset", value, "names one column twice", hint)
     return partition, offset

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.services.machine import free_port
 from tests.services.registry import SchemaRegistry
 
 from muntin.model.errors import OptionError, SourceError
@@ -175,10 +174,12 @@ def test_one_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(
         schema_registry, "_run_with_timeout", lambda _, ask: run_with_timeout(0.2, ask)
     )
-    port, ended, sent = free_port(), threading.Event(), []
+    ended, sent = threading.Event(), []
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
 
     def drip() -> None:
-        with socket.create_server(("127.0.0.1", port)) as server:
+        with server:
             client, _ = server.accept()
             with client, suppress(OSError):
                 while not sent or not ended.wait(0.02):
