@@ -18,7 +18,6 @@ from muntin.model.option_types import parse_folder
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
 from muntin.model.placeholders import fill, fill_available
 from muntin.sinks.declared import Surroundings, make_sink
-from muntin.sinks.parquet import ParquetSink
 from muntin.sinks.sink import Sink, check_separate_tables, is_within
 
 D = TypeVar("D", bound="Definition[Any, Any]")
@@ -164,14 +163,14 @@ class PipelineHost(ABC, Generic[D]):
 
 
 def _check_folders(sinks_by_flow: Mapping[str, Sinks]) -> None:
-    """Refuse folders of queries of which one is within another's, or that two write Parquet to."""
+    """Refuse folders of queries of which one is within another's, or that can't take two."""
     folders: dict[str, str] = {}
     for flow, sinks in sinks_by_flow.items():
         own = [(one, folder) for one in sinks for folder in getattr(one, "folders", ())]
         for sink, folder in own:
             for other, name in folders.items():
-                if folder == other and not isinstance(sink, ParquetSink):
-                    continue  # Tables of Delta tell the rows of several queries apart.
+                if folder == other and getattr(sink, "takes_queries", False):
+                    continue
                 if is_within(folder, other) or is_within(other, folder):
                     problem = f"of query {flow} overlaps with the folder of query {name}"
                     hint = "give each query a folder of its own"

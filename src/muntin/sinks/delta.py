@@ -30,6 +30,8 @@ _HINT = "give a name of the catalog, or a path"
 class DeltaSink(TableSink):
     """Delta tables; see ``to_delta``."""
 
+    takes_queries = True
+
     def __init__(self, table: str | PathLike[str], history: str | PathLike[str] | None) -> None:
         name = _parse_table("table", table)
         log = None if history is None else _parse_table("history", history)

@@ -56,8 +56,9 @@ class ParquetSink(TableSink):
         self.is_claimed = False
 
     def prepare(self) -> None:
-        """Keep to the folder, should the process change its own."""
+        """Keep to the folder, should the process change its own; another query may use it now."""
         self._root = self._root.absolute()
+        self.is_claimed = False
 
     def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
         super().check(schema, keys)

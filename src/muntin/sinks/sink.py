@@ -216,6 +216,8 @@ class TableSink(ABC):
 
     # True if names that differ only in case are different names.
     is_case_sensitive: ClassVar[bool] = False
+    # True if it tells the rows of several queries in one table apart.
+    takes_queries: ClassVar[bool] = False
     folders: tuple[str, ...] = ()
 
     def __init__(self, table: str, history: str | None, identify: Callable[[str], str]) -> None:

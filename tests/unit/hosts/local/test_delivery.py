@@ -6,6 +6,7 @@ import re
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -41,14 +42,18 @@ def test_parquet_has_every_row(tmp_path: Path) -> None:
 def test_a_parquet_folder_belongs_to_one_query(tmp_path: Path) -> None:
     folder = tmp_path / "results"
 
-    def run(checkpoint: str) -> bool:
-        sink = mt.to_parquet(folder)
-        return _build_query().start(checkpoint=tmp_path / checkpoint, results=sink).await_end(60)
+    def run(checkpoint: str, sink: Any = None) -> bool:
+        results = sink or mt.to_parquet(folder)
+        query = _build_query().start(checkpoint=tmp_path / checkpoint, results=results)
+        return query.await_end(60)
 
-    assert run("one")
+    one = mt.to_parquet(folder)
+    assert run("one", one)
     rows = pl.read_parquet(folder)
     with pytest.raises(mt.SinkError, match=r"has the rows of another query .* Give each query a"):
         run("other")
+    with pytest.raises(mt.SinkError, match="has the rows of another query"):
+        run("another", one)
     assert pl.read_parquet(folder).equals(rows)
     # The same query may write there again, and another one when the folder is removed.
     assert run("one")
