@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from typing import Any
 
 import polars as pl
+from tests.options import pairs
 from tests.options.pairs import Stream, list_messages
 
 import muntin as mt
@@ -107,13 +108,7 @@ def _build_side(windows: tuple[Any, ...], settings: list[Setting]) -> Any:
     return side
 
 
-@cache
-def describe(kind: str, settings: tuple[Setting, ...]) -> str | None:
-    """Return the description of a join; ``None`` if it is refused."""
-    try:
-        return str(build(kind, settings).explain())
-    except MuntinError:
-        return None
+describe = partial(pairs.describe, build=build)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
@@ -144,8 +144,11 @@ def build(kind: str, settings: tuple[Setting, ...]) -> Any:
     return query.agg(views=mt.count(), total=mt.sum("n"))
 
 
+Build = Callable[[str, tuple[Any, ...]], Any]
+
+
 @cache
-def describe(kind: str, settings: tuple[Setting, ...]) -> str | None:
+def describe(kind: str, settings: tuple[Any, ...], build: Build = build) -> str | None:
     """Return the description of a query; ``None`` if it is refused."""
     try:
         return str(build(kind, settings).explain())
